@@ -1,4 +1,4 @@
-//go:build unix
+//go:build linux
 
 // Package control is the line between the supervisor of a local sandbox, which
 // stands outside, and the init inside: one socketpair of type SOCK_SEQPACKET
