@@ -19,11 +19,3 @@ const MaxMessageBytes = 20 << 20
 
 // ChunkBytes is how much data one message of a stream carries at most.
 const ChunkBytes = 256 << 10
-
-// KindTrailer is the key of a failed call's trailer that carries the Kind of
-// the error; HintTrailer and OutcomeTrailer carry its remedy and outcome.
-const (
-	KindTrailer    = "skerry-kind"
-	HintTrailer    = "skerry-hint-bin"
-	OutcomeTrailer = "skerry-outcome"
-)

@@ -2497,6 +2497,67 @@ func (x *TarOutReply) GetDone() *TarReply {
 	return nil
 }
 
+// ErrorDetail travels in the details of a failed call's status.
+type ErrorDetail struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	Hint          string                 `protobuf:"bytes,2,opt,name=hint,proto3" json:"hint,omitempty"`
+	Outcome       string                 `protobuf:"bytes,3,opt,name=outcome,proto3" json:"outcome,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ErrorDetail) Reset() {
+	*x = ErrorDetail{}
+	mi := &file_init_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ErrorDetail) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ErrorDetail) ProtoMessage() {}
+
+func (x *ErrorDetail) ProtoReflect() protoreflect.Message {
+	mi := &file_init_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ErrorDetail.ProtoReflect.Descriptor instead.
+func (*ErrorDetail) Descriptor() ([]byte, []int) {
+	return file_init_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *ErrorDetail) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *ErrorDetail) GetHint() string {
+	if x != nil {
+		return x.Hint
+	}
+	return ""
+}
+
+func (x *ErrorDetail) GetOutcome() string {
+	if x != nil {
+		return x.Outcome
+	}
+	return ""
+}
+
 var File_init_proto protoreflect.FileDescriptor
 
 const file_init_proto_rawDesc = "" +
@@ -2689,7 +2750,11 @@ const file_init_proto_rawDesc = "" +
 	"\askipped\x18\x03 \x03(\tR\askipped\"O\n" +
 	"\vTarOutReply\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\x12,\n" +
-	"\x04done\x18\x02 \x01(\v2\x18.skerry.init.v1.TarReplyR\x04done2\xd6\r\n" +
+	"\x04done\x18\x02 \x01(\v2\x18.skerry.init.v1.TarReplyR\x04done\"O\n" +
+	"\vErrorDetail\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04hint\x18\x02 \x01(\tR\x04hint\x12\x18\n" +
+	"\aoutcome\x18\x03 \x01(\tR\aoutcome2\xd6\r\n" +
 	"\x04Init\x12A\n" +
 	"\x05Hello\x12\x1c.skerry.init.v1.HelloRequest\x1a\x1a.skerry.init.v1.HelloReply\x12A\n" +
 	"\x05Prove\x12\x1c.skerry.init.v1.ProveRequest\x1a\x1a.skerry.init.v1.ProveReply\x12A\n" +
@@ -2731,7 +2796,7 @@ func file_init_proto_rawDescGZIP() []byte {
 	return file_init_proto_rawDescData
 }
 
-var file_init_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
+var file_init_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
 var file_init_proto_goTypes = []any{
 	(*Empty)(nil),            // 0: skerry.init.v1.Empty
 	(*HelloRequest)(nil),     // 1: skerry.init.v1.HelloRequest
@@ -2773,6 +2838,7 @@ var file_init_proto_goTypes = []any{
 	(*TarInRequest)(nil),     // 37: skerry.init.v1.TarInRequest
 	(*TarReply)(nil),         // 38: skerry.init.v1.TarReply
 	(*TarOutReply)(nil),      // 39: skerry.init.v1.TarOutReply
+	(*ErrorDetail)(nil),      // 40: skerry.init.v1.ErrorDetail
 }
 var file_init_proto_depIdxs = []int32{
 	6,  // 0: skerry.init.v1.StartRequest.tty:type_name -> skerry.init.v1.TerminalSize
@@ -2857,7 +2923,7 @@ func file_init_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_init_proto_rawDesc), len(file_init_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   40,
+			NumMessages:   41,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

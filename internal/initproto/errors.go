@@ -1,0 +1,103 @@
+package initproto
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"unicode/utf8"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/skerry-run/skerry"
+)
+
+// maxErrorText bounds the text of an error in either direction.
+const maxErrorText = 4 << 10
+
+var codeOf = map[skerry.Kind]codes.Code{
+	skerry.Internal:    codes.Internal,
+	skerry.Invalid:     codes.InvalidArgument,
+	skerry.Denied:      codes.PermissionDenied,
+	skerry.NotFound:    codes.NotFound,
+	skerry.Conflict:    codes.AlreadyExists,
+	skerry.Busy:        codes.ResourceExhausted,
+	skerry.Unavailable: codes.FailedPrecondition, // not codes.Unavailable: that is the stream's own, and is retried
+	skerry.Expired:     codes.OutOfRange,
+}
+
+// ToStatus makes the status error that carries err over the stream. A context
+// error keeps its own code; nil is nil.
+func ToStatus(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, context.Canceled):
+		return status.Error(codes.Canceled, "cancelled")
+	case errors.Is(err, context.DeadlineExceeded):
+		return status.Error(codes.DeadlineExceeded, "deadline exceeded")
+	}
+	detail := &ErrorDetail{Kind: string(skerry.KindOf(err)), Hint: clean(skerry.HintOf(err))}
+	if o := skerry.OutcomeOf(err); o != skerry.Lost {
+		detail.Outcome = string(o)
+	}
+	st := status.New(codeOf[skerry.KindOf(err)], clean(err.Error()))
+	if with, err := st.WithDetails(detail); err == nil {
+		st = with
+	}
+	return st.Err()
+}
+
+// FromStatus gives the error that ToStatus was given, with op as its
+// operation. What the sandbox sent is bounded and cleaned, and words that are
+// not ours count as Internal. An error of the stream itself is Unavailable.
+func FromStatus(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	st, ok := status.FromError(err)
+	if !ok {
+		return skerry.Errorf(skerry.Unavailable, op, "%w", err)
+	}
+	text := clean(st.Message())
+	for _, d := range st.Details() {
+		detail, ok := d.(*ErrorDetail)
+		if !ok {
+			continue
+		}
+		e := skerry.Errorf(skerry.Kind(detail.Kind), op, "%s", text)
+		if _, known := codeOf[e.Kind]; !known {
+			e.Kind = skerry.Internal
+		}
+		e.Hint = clean(detail.Hint)
+		if o := skerry.Outcome(detail.Outcome); o == skerry.StartFailed || o == skerry.Refused {
+			e.Outcome = o
+		}
+		return e
+	}
+	switch st.Code() {
+	case codes.Canceled:
+		return skerry.Errorf(skerry.Unavailable, op, "%w", context.Canceled)
+	case codes.DeadlineExceeded:
+		return skerry.Errorf(skerry.Unavailable, op, "%w", context.DeadlineExceeded)
+	case codes.Unauthenticated:
+		return skerry.Errorf(skerry.Denied, op, "%s", text)
+	case codes.Unavailable:
+		return skerry.Errorf(skerry.Unavailable, op, "%s", text)
+	}
+	return skerry.Errorf(skerry.Internal, op, "%s: %s", strings.ToLower(st.Code().String()), text)
+}
+
+// clean cuts s to maxErrorText and replaces what could act on a terminal or
+// break a log line.
+func clean(s string) string {
+	if len(s) > maxErrorText {
+		s = s[:maxErrorText] + "…"
+	}
+	return strings.Map(func(r rune) rune {
+		if r < 0x20 && r != '\t' && r != '\n' || r == 0x7f {
+			return utf8.RuneError
+		}
+		return r
+	}, strings.ToValidUTF8(s, string(utf8.RuneError)))
+}
