@@ -1,0 +1,19 @@
+# Everything a developer runs. `make demo` and `make test` set up a fresh
+# machine themselves (Go, and root or sudo, given).
+export CGO_ENABLED ?= 0
+LDFLAGS     := -s -w
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
+
+.PHONY: build setup demo test lint vuln fuzz bench generate clean
+
+build:   ; go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/skerry ./cmd/skerry-init
+setup:   ; ./scripts/setup.sh test
+demo:    ; ./scripts/setup.sh run && $(MAKE) -s build && ./scripts/demo.sh
+test: setup build lint ; CGO_ENABLED=1 go test -race -timeout 40m ./...
+lint:    ; ./scripts/lint.sh $(STATICCHECK)
+vuln:    ; go run $(GOVULNCHECK) ./...
+fuzz:    ; ./scripts/fuzz.sh $(or $(FUZZTIME),5m)
+bench: build ; go run ./bench
+generate:; go generate ./internal/initproto
+clean:   ; rm -rf bin

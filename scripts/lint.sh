@@ -1,0 +1,10 @@
+#!/bin/sh
+# Formatting, vet and staticcheck, on every system the code builds for.
+# The first argument is staticcheck with its version.
+set -eu
+unformatted=$(git ls-files '*.go' | grep -v '\.pb\.go$' | xargs gofmt -l)
+[ -z "$unformatted" ] || { echo "lint: gofmt would change:" $unformatted >&2; exit 1; }
+for os in linux darwin windows; do
+	GOOS=$os go vet ./...
+done
+go run "$1" ./...
