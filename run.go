@@ -69,6 +69,12 @@ const (
 // A run that exists already, with the same id and the same command, is followed
 // from its beginning instead of being run again.
 func Run(ctx context.Context, b Backend, spec RunSpec) Result {
+	r := newRunner(b, spec)
+	r.finish(ctx, r.run(ctx, b))
+	return r.result
+}
+
+func newRunner(b Backend, spec RunSpec) *runner {
 	spec.Sandbox.Kind = RunKind
 	spec.Command.ID = RunCommandID
 	if spec.Command.Timeout == 0 {
@@ -88,7 +94,12 @@ func Run(ctx context.Context, b Backend, spec RunSpec) Result {
 		Phases: map[string]int64{}, Cold: true, Files: []Artifact{}, Warnings: []string{},
 	}}
 	r.out, r.err = NewTail(spec.InlineBytes), NewTail(spec.InlineBytes)
-	if err := r.run(ctx, b); err != nil {
+	return r
+}
+
+// finish fills in what err decides, and the output.
+func (r *runner) finish(ctx context.Context, err error) {
+	if err != nil {
 		r.result.SetError(err)
 		if ctx.Err() != nil && r.result.Outcome == Lost {
 			r.result.Outcome, r.result.Reason = Cancelled, "stopped by the caller"
@@ -96,7 +107,6 @@ func Run(ctx context.Context, b Backend, spec RunSpec) Result {
 	}
 	r.result.Stdout, r.result.StdoutEncoding, r.result.Truncated.StdoutOmittedBytes = r.out.Text()
 	r.result.Stderr, r.result.StderrEncoding, r.result.Truncated.StderrOmittedBytes = r.err.Text()
-	return r.result
 }
 
 type runner struct {
@@ -110,21 +120,27 @@ func (r *runner) phase(name string, since time.Time) {
 	r.result.Phases[name+"_ms"] = milliseconds(time.Since(since))
 }
 
-func (r *runner) run(ctx context.Context, b Backend) (err error) {
+// provision validates the run and makes its sandbox, or opens the one that the
+// same run has already (attached).
+func (r *runner) provision(ctx context.Context, b Backend) (sandbox Sandbox, attached bool, err error) {
 	if err := r.spec.Command.Validate(); err != nil {
-		return refused(err)
+		return nil, false, refused(err)
 	}
 	if err := r.checkInputs(); err != nil {
-		return refused(err)
+		return nil, false, refused(err)
 	}
 	t := time.Now()
-	sandbox, err := b.Create(ctx, r.spec.Sandbox)
-	attached := false
+	defer func() { r.phase("provision", t) }()
+	sandbox, err = b.Create(ctx, r.spec.Sandbox)
 	if KindOf(err) == Conflict {
 		sandbox, err = b.Open(ctx, r.spec.Sandbox.Ref)
 		attached = err == nil
 	}
-	r.phase("provision", t)
+	return sandbox, attached, err
+}
+
+func (r *runner) run(ctx context.Context, b Backend) (err error) {
+	sandbox, attached, err := r.provision(ctx, b)
 	if err != nil {
 		return err
 	}
@@ -145,7 +161,7 @@ func (r *runner) run(ctx context.Context, b Backend) (err error) {
 			return err
 		}
 	}
-	t = time.Now()
+	t := time.Now()
 	command, err := sandbox.Start(ctx, r.spec.Command)
 	if err != nil {
 		return err
@@ -216,10 +232,7 @@ func (r *runner) upload(ctx context.Context, files Files) error {
 	defer r.phase("upload", t)
 	for _, in := range r.spec.Inputs {
 		if err := r.uploadOne(ctx, files, in); err != nil {
-			if KindOf(err) == Invalid || KindOf(err) == Denied {
-				return refused(err)
-			}
-			return notStarted(fmt.Errorf("input %q: %w", in.Path, err))
+			return neverStarted(ctx, fmt.Errorf("input %q: %w", in.Path, err))
 		}
 	}
 	return nil
@@ -241,7 +254,10 @@ func (r *runner) uploadOne(ctx context.Context, files Files, in Input) error {
 func (r *runner) follow(ctx context.Context, c Command) (Exit, error) {
 	limit := r.spec.Command.Timeout + r.spec.Command.Grace + outerMargin
 	late := errors.New("outer limit")
-	outer, cancel := context.WithTimeoutCause(ctx, limit, late)
+	outer, cancel := ctx, context.CancelFunc(func() {})
+	if r.spec.Command.Timeout > 0 {
+		outer, cancel = context.WithTimeoutCause(ctx, limit, late)
+	}
 	defer cancel()
 	if r.spec.Stdin != nil {
 		stop := r.feedStdin(outer, c)
@@ -404,6 +420,20 @@ func mimeType(name string, start []byte) string {
 
 func refused(err error) error {
 	return &Error{Kind: KindOf(err), Err: err, Outcome: Refused, Hint: HintOf(err)}
+}
+
+// neverStarted completes an error of Create: whatever it was, user code did not
+// run, so the outcome is never Lost.
+func neverStarted(ctx context.Context, err error) error {
+	switch kind := KindOf(err); {
+	case OutcomeOf(err) != Lost:
+		return err
+	case ctx.Err() != nil:
+		return &Error{Kind: kind, Err: err, Outcome: Cancelled}
+	case kind == Invalid || kind == Denied || kind == Busy || kind == Expired:
+		return refused(err)
+	}
+	return notStarted(err)
 }
 
 func notStarted(err error) error {
