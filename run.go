@@ -123,6 +123,9 @@ func (r *runner) phase(name string, since time.Time) {
 // provision validates the run and makes its sandbox, or opens the one that the
 // same run has already (attached).
 func (r *runner) provision(ctx context.Context, b Backend) (sandbox Sandbox, attached bool, err error) {
+	if err := r.spec.Sandbox.Validate(); err != nil {
+		return nil, false, refused(err)
+	}
 	if err := r.spec.Command.Validate(); err != nil {
 		return nil, false, refused(err)
 	}
@@ -135,6 +138,8 @@ func (r *runner) provision(ctx context.Context, b Backend) (sandbox Sandbox, att
 	if KindOf(err) == Conflict {
 		sandbox, err = b.Open(ctx, r.spec.Sandbox.Ref)
 		attached = err == nil
+	} else if err != nil {
+		err = neverStarted(ctx, err)
 	}
 	return sandbox, attached, err
 }
