@@ -1,0 +1,110 @@
+package skerry
+
+import (
+	"context"
+	"io"
+	"time"
+)
+
+// ExecSpec is what is asked of Exec.
+type ExecSpec struct {
+	Command CommandSpec // Timeout 0 is no limit of its own
+	Stdin   io.Reader   // nil is no input; read until its end or the program's
+
+	// Output and InlineBytes are as in RunSpec.
+	Output      func(Chunk) error
+	InlineBytes int
+}
+
+// Exec runs one command in a sandbox that exists, and waits for its end. It
+// always gives a Result: what kept us from running it, or from knowing how it
+// ended, is in Outcome, Reason and Hint. When ctx ends the command is
+// cancelled; the sandbox stays.
+//
+// A command that exists already, with the same id and spec, is followed from
+// its beginning instead of being run again.
+func Exec(ctx context.Context, s Sandbox, spec ExecSpec) Result {
+	if spec.Command.Grace == 0 {
+		spec.Command.Grace = DefaultKillGrace
+	}
+	if spec.Stdin != nil {
+		spec.Command.Stdin = StdinStream
+	}
+	info := s.Info()
+	r := &runner{
+		spec:  RunSpec{Command: spec.Command, Stdin: spec.Stdin, Output: spec.Output, InlineBytes: spec.InlineBytes},
+		began: time.Now(),
+		result: Result{
+			ID: spec.Command.ID, Org: info.OrgOrDefault(), Backend: info.Backend,
+			Phases: map[string]int64{}, Files: []Artifact{}, Warnings: []string{},
+			Recreated: info.Recreated,
+		},
+	}
+	if info.Kind == SessionKind {
+		r.result.Session = info.Name
+	}
+	r.result.Warnings = append(append(r.result.Warnings, info.Warnings...), info.Lost...)
+	r.out, r.err = NewTail(spec.InlineBytes), NewTail(spec.InlineBytes)
+	r.finish(ctx, r.exec(ctx, s))
+	return r.result
+}
+
+func (r *runner) exec(ctx context.Context, s Sandbox) error {
+	if err := r.spec.Command.Validate(); err != nil {
+		return refused(err)
+	}
+	t := time.Now()
+	defer r.phase("run", t)
+	command, err := s.Start(ctx, r.spec.Command)
+	if err != nil {
+		return err
+	}
+	exit, err := r.follow(ctx, command)
+	if err != nil {
+		return err
+	}
+	r.result.setExit(exit)
+	return nil
+}
+
+// Detach makes the sandbox of a run, starts its program and returns without
+// waiting for it. The sandbox lives until its TTL or, once the program has
+// ended, until its Retention has passed; Open and Command(RunCommandID) find
+// it again. An error has an Outcome, and leaves nothing behind.
+func Detach(ctx context.Context, b Backend, spec RunSpec) (SandboxInfo, error) {
+	spec.Sandbox.Detached = true
+	r := newRunner(b, spec)
+	var info SandboxInfo
+	err := r.detach(ctx, b, &info)
+	return info, err
+}
+
+func (r *runner) detach(ctx context.Context, b Backend, info *SandboxInfo) (err error) {
+	if r.spec.Stdin != nil {
+		return refused(Errorf(Invalid, "detach", "a run that nobody waits for can't read the caller's input").WithHint("send the input as a file of the run"))
+	}
+	sandbox, attached, err := r.provision(ctx, b)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err == nil {
+			err = sandbox.Close()
+			return
+		}
+		if attached {
+			_ = sandbox.Close() // the run belongs to whoever made it; err says why this call failed
+			return
+		}
+		r.spec.Sandbox.Retention = 0
+		_ = r.cleanup(ctx, b, sandbox, false) // err is the cause; the TTL ends what could not be removed
+	}()
+	*info = sandbox.Info()
+	if !attached {
+		if err := r.upload(ctx, sandbox.Files()); err != nil {
+			return err
+		}
+	}
+	_, err = sandbox.Start(ctx, r.spec.Command)
+	return err
+}
