@@ -112,6 +112,11 @@ func (d *folder) mkdir(name string, mode uint32) error {
 
 // chmod sets the mode of a file or folder, never of what a link points to.
 func (d *folder) chmod(name string, mode uint32) error {
+	if err := unix.Fchmodat(d.fd, name, mode, unix.AT_SYMLINK_NOFOLLOW); err == nil {
+		return nil
+	}
+	// Before Linux 6.6, and under filters that do not know the call, it has to
+	// be opened for that.
 	file, err := d.open(name, unix.O_RDONLY)
 	if err != nil {
 		return err

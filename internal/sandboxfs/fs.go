@@ -30,7 +30,6 @@ const (
 	copyBytes        = 256 << 10
 	maxTarBytes      = 4 * skerry.GiB // contents of one archive
 	maxTarEntries    = 200_000
-	maxSkipped       = 100 // notes in one TarResult
 )
 
 // Names of what is being written, hidden and not guessable.
@@ -53,6 +52,8 @@ type FS struct {
 	mu     sync.Mutex
 	staged map[string]struct{} // names that no listing shows
 }
+
+var _ skerry.Files = (*FS)(nil)
 
 // root is one of the folders.
 type root struct {

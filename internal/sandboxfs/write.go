@@ -63,6 +63,9 @@ func (f *FS) Write(ctx context.Context, path string, r io.Reader, opts skerry.Wr
 		st, err = fstat(file)
 	}
 	if err == nil {
+		err = file.Close() // a network file system may only now say that it is full
+	}
+	if err == nil {
 		err = ctx.Err()
 	}
 	if err == nil && opts.Create {
