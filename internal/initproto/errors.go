@@ -27,8 +27,12 @@ var codeOf = map[skerry.Kind]codes.Code{
 }
 
 // ToStatus makes the status error that carries err over the stream. A context
-// error keeps its own code; nil is nil.
+// error keeps its own code, one that is a status already stays as it is; nil is
+// nil.
 func ToStatus(err error) error {
+	if _, ok := err.(interface{ GRPCStatus() *status.Status }); ok {
+		return err
+	}
 	switch {
 	case err == nil:
 		return nil

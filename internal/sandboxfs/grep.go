@@ -21,7 +21,7 @@ import (
 const (
 	maxGrepPattern = 10 << 10
 	maxGrepText    = 4 << 10  // of one line, in a match
-	maxGrepBytes   = 8 << 20  // text of all matches
+	maxGrepBytes   = 8 << 20  // paths and text of all matches
 	grepWindow     = 64 << 10 // a longer line is searched as a stream
 	binaryPeek     = 8 << 10
 )
@@ -161,11 +161,12 @@ func (s *search) longLine(start []byte) (matched bool, text []byte, err error) {
 type plainReader struct{ io.Reader }
 
 func (s *search) add(m skerry.GrepMatch) error {
-	if len(s.found.Matches) == s.limit || s.bytes+len(m.Text) > maxGrepBytes {
+	size := len(m.Path) + len(m.Text)
+	if len(s.found.Matches) == s.limit || s.bytes+size > maxGrepBytes {
 		s.found.Truncated = true
 		return errEnough
 	}
-	s.bytes += len(m.Text)
+	s.bytes += size
 	s.found.Matches = append(s.found.Matches, m)
 	return nil
 }
