@@ -1,0 +1,202 @@
+package shellstate
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// sections of one copy of the body, in the order of capture.
+const (
+	secDir = iota
+	secUmask
+	secShopt
+	secAlias
+	secFunctions
+	secTrap // the function trap alone
+	secExport
+	secBashopts
+	secPosix
+	sections
+)
+
+// Parse gives the state that a shell left: frame is what is in the state file,
+// junk and all, nonce that of the Invocation. On any error the caller keeps
+// the state it has; ErrTooLarge is worth telling, ErrNoFrame is the ordinary
+// case of a shell that was killed or replaced. Never panics.
+//
+// It reads the last MaxFrameBytes of the two copies at most; a frame that a
+// flood of other bytes pushed further back counts as none.
+func Parse(frame []byte, nonce string) (State, error) {
+	hex, own, err := splitNonce(nonce)
+	if err != nil {
+		return State{}, err
+	}
+	body, err := lastFrame(frame, hex)
+	if err != nil {
+		return State{}, err
+	}
+	fields := bytes.Split(body, []byte{0})
+	// Every section ends with a NUL, so the last field is empty.
+	if len(fields) != 2*sections+1 || len(fields[2*sections]) != 0 {
+		return State{}, fmt.Errorf("%w: the frame has %d sections", ErrNoFrame, len(fields))
+	}
+	for i := range sections {
+		if !bytes.Equal(fields[i], fields[sections+i]) {
+			return State{}, fmt.Errorf("%w: the two copies differ", ErrNoFrame)
+		}
+	}
+	return decode(fields[:sections], own)
+}
+
+func splitNonce(nonce string) (string, perCall, error) {
+	var own perCall
+	if len(nonce) < nonceLen {
+		return "", own, errors.New("parse shell state: the nonce is not one of Prepare's")
+	}
+	if rest := nonce[nonceLen:]; rest != "" {
+		if err := json.Unmarshal([]byte(rest), &own); err != nil {
+			return "", own, fmt.Errorf("parse shell state: the nonce is not one of Prepare's: %w", err)
+		}
+	}
+	return nonce[:nonceLen], own, nil
+}
+
+// lastFrame gives what is between the markers of the last whole frame.
+func lastFrame(b []byte, hex string) ([]byte, error) {
+	begin := []byte("\x00skerry-begin " + hex + "\x00")
+	end := []byte("skerry-end " + hex + "\x00")
+	j := bytes.LastIndex(b, end)
+	if j < 0 {
+		if i := bytes.LastIndex(b, begin); i >= 0 && len(b)-i > 2*MaxFrameBytes {
+			return nil, ErrTooLarge
+		}
+		return nil, ErrNoFrame
+	}
+	i := bytes.LastIndex(b[:j], begin)
+	if i < 0 {
+		return nil, ErrNoFrame
+	}
+	body := b[i+len(begin) : j]
+	if len(body) > 2*MaxFrameBytes {
+		return nil, ErrTooLarge
+	}
+	return body, nil
+}
+
+func decode(f [][]byte, own perCall) (State, error) {
+	dir, ok := strings.CutSuffix(string(f[secDir]), "\n")
+	if !ok || !strings.HasPrefix(dir, "/") {
+		return State{}, fmt.Errorf("%w: the directory is not absolute", ErrNoFrame)
+	}
+	mask := strings.TrimSuffix(string(f[secUmask]), "\n")
+	if len(mask) == 0 || len(mask) > 5 || strings.Trim(mask, "01234567") != "" {
+		return State{}, fmt.Errorf("%w: the umask is no number", ErrNoFrame)
+	}
+	vars, err := parseExports(f[secExport])
+	if err != nil {
+		return State{}, fmt.Errorf("%w: %w", ErrNoFrame, err)
+	}
+	if attrs, value, ok := strings.Cut(string(f[secPosix]), ":"); ok && strings.Contains(attrs, "x") {
+		vars = append(vars, variable{"POSIXLY_CORRECT", value})
+	}
+	on, off, err := parseShopt(string(f[secShopt]), string(f[secBashopts]))
+	if err != nil {
+		return State{}, fmt.Errorf("%w: %w", ErrNoFrame, err)
+	}
+	st := State{Dir: dir, Text: text(mask, on, off, f[secAlias], functions(f[secFunctions], f[secTrap]))}
+	st.Env, st.Dropped = environment(vars, dir, own)
+	return st, nil
+}
+
+// environment gives what of the exported variables persists.
+func environment(vars []variable, dir string, own perCall) (kept, dropped []string) {
+	total := 0
+	for _, v := range vars {
+		if slices.Contains(shellOwn, v.name) || strings.HasPrefix(v.name, "__skerry") {
+			continue
+		}
+		if given, ok := own.Given[v.name]; ok && string(given) == v.value {
+			before, ok := own.Before[v.name]
+			if !ok {
+				continue
+			}
+			v.value = string(before)
+		}
+		if v.name == "PWD" {
+			v.value = dir
+		}
+		kv := v.name + "=" + v.value
+		if len(kv) > MaxVarBytes || total+len(kv)+1 > MaxEnvBytes {
+			dropped = append(dropped, v.name)
+			continue
+		}
+		total += len(kv) + 1
+		kept = append(kept, kv)
+	}
+	return kept, dropped
+}
+
+// notRestored are shopt options that can't be set from inside, or that follow
+// from another.
+func notRestored(name string) bool {
+	return name == "login_shell" || name == "restricted_shell" || strings.HasPrefix(name, "compat")
+}
+
+// parseShopt gives the options that are on and off. BASHOPTS says which are
+// on: it was taken before the capture changed any.
+func parseShopt(list, bashopts string) (on, off []string, err error) {
+	enabled := strings.Split(bashopts, ":")
+	for line := range strings.Lines(list) {
+		name := strings.TrimSuffix(line, "\n")
+		name, ok := strings.CutPrefix(name, "shopt -")
+		if !ok || len(name) < 3 || name[:2] != "s " && name[:2] != "u " || !isName(name[2:]) {
+			return nil, nil, fmt.Errorf("unexpected line %.40q among the shopt options", line)
+		}
+		name = name[2:]
+		switch {
+		case notRestored(name):
+		case slices.Contains(enabled, name):
+			on = append(on, name)
+		default:
+			off = append(off, name)
+		}
+	}
+	return on, off, nil
+}
+
+// text is what the next shell sources. extglob is on while functions are read,
+// since their bodies may need it; aliases come after the functions, so that
+// none is expanded in them. The options come last, in one line that is parsed
+// before any of them holds.
+func text(mask string, on, off []string, aliases, functions []byte) []byte {
+	var b bytes.Buffer
+	b.WriteString("builtin umask " + mask + "\n")
+	b.WriteString("builtin shopt -s extglob\n")
+	b.Write(functions)
+	b.Write(aliases)
+	if len(off) > 0 {
+		b.WriteString("builtin shopt -u " + strings.Join(off, " ") + "; ")
+	}
+	if len(on) > 0 {
+		b.WriteString("builtin shopt -s " + strings.Join(on, " "))
+	}
+	b.WriteString("\n")
+	return b.Bytes()
+}
+
+// readonlyMark is how bash prints that a function is readonly, below its body.
+var readonlyMark = regexp.MustCompile(`(?m)^(}\ndeclare -f[a-z]*)r([a-z]* )`)
+
+// functions gives all without our own trap function and without readonly
+// marks.
+func functions(all, trap []byte) []byte {
+	if bytes.Contains(trap, []byte(trapMark)) {
+		all = bytes.Replace(all, trap, nil, 1)
+	}
+	return readonlyMark.ReplaceAll(all, []byte("${1}${2}"))
+}
