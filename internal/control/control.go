@@ -21,6 +21,7 @@ import (
 type Type string
 
 const (
+	Begun   Type = "begun"   // from the init, the first message: it runs, what comes now is not a failed set-up
 	Conn    Type = "conn"    // to the init: a connection from a client (one file)
 	Spool   Type = "spool"   // from the init: it wants an unlinked file; to the init: here it is (one file)
 	Expires Type = "expires" // from the init: when its time to live ends now
