@@ -108,3 +108,34 @@ func (r *runner) detach(ctx context.Context, b Backend, info *SandboxInfo) (err 
 	_, err = sandbox.Start(ctx, r.spec.Command)
 	return err
 }
+
+// Collect fetches the artifacts of a run that Detach started. Of spec only
+// Artifact, ArtifactBytes and ArtifactsBytes are used. What was left out is in
+// warnings.
+func Collect(ctx context.Context, s Sandbox, spec RunSpec) (artifacts []Artifact, warnings []string, err error) {
+	r := &runner{spec: spec, result: Result{Files: []Artifact{}, Phases: map[string]int64{}}}
+	err = r.collect(ctx, s.Files())
+	return r.result.Files, r.result.Warnings, err
+}
+
+// ResultOf gives the Result of a command that has ended, with the part of its
+// output that the two tails kept; a nil one kept nothing.
+func ResultOf(info SandboxInfo, id string, exit Exit, stdout, stderr *Tail) Result {
+	r := Result{
+		ID: id, Org: info.OrgOrDefault(), Backend: info.Backend,
+		Phases: map[string]int64{}, Files: []Artifact{}, Warnings: []string{},
+	}
+	if info.Kind == SessionKind {
+		r.Session = info.Name
+	}
+	r.setExit(exit)
+	if stdout == nil {
+		stdout = NewTail(0)
+	}
+	if stderr == nil {
+		stderr = NewTail(0)
+	}
+	r.Stdout, r.StdoutEncoding, r.Truncated.StdoutOmittedBytes = stdout.Text()
+	r.Stderr, r.StderrEncoding, r.Truncated.StderrOmittedBytes = stderr.Text()
+	return r
+}

@@ -37,8 +37,9 @@ type RunSpec struct {
 	// InlineBytes caps each stream in the Result; 0 is DefaultInlineOutputBytes.
 	InlineBytes int
 
-	// Artifact, when set, gives the place where an artifact goes; Run closes
-	// it. When nil artifacts are only listed.
+	// Artifact, when set, gives the place where an artifact goes, by its Path
+	// and Size; Run closes it, also when fewer than Size bytes came. When nil
+	// artifacts are only listed.
 	Artifact func(Artifact) (io.WriteCloser, error)
 	// ArtifactBytes and ArtifactsBytes bound one artifact and all of them; 0
 	// is DefaultArtifactBytes and DefaultArtifactsBytes.
@@ -371,7 +372,7 @@ func (r *runner) collect(ctx context.Context, files Files) error {
 // fetch reads one artifact; limit is the size it had when it was listed, more
 // than that is not read.
 func (r *runner) fetch(ctx context.Context, files Files, name string, limit int64) (a Artifact, err error) {
-	a = Artifact{Path: name}
+	a = Artifact{Path: name, Size: limit}
 	sum := &sniffer{hash: sha256.New()}
 	var w io.Writer = sum
 	if r.spec.Artifact != nil {

@@ -1,0 +1,189 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+
+	"github.com/skerry-run/skerry"
+	"github.com/skerry-run/skerry/internal/config"
+)
+
+// app is one invocation: where it reads and writes, and what it was made with.
+type app struct {
+	stdin  io.Reader
+	stdout io.Writer
+	words  *words // stderr, shared by the program's output and our own lines
+	env    func(string) (string, bool)
+
+	// openBackend makes the backend that the settings name.
+	openBackend func(*config.Config) (skerry.Backend, error)
+	isTerminal  func(any) bool
+
+	configPath string
+
+	mu       sync.Mutex
+	restores []func() // the terminal's settings, when they were changed
+}
+
+func newApp(stdin io.Reader, stdout, stderr io.Writer, env func(string) (string, bool)) *app {
+	a := &app{stdin: stdin, stdout: stdout, env: env, openBackend: openBackend, isTerminal: isTerminal}
+	a.words = newWords(stderr, isTerminal(stderr))
+	return a
+}
+
+// isTerminal says whether a reader or writer is a terminal.
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// run does what args say and gives the exit code.
+func (a *app) run(ctx context.Context, args []string) int {
+	root := a.rootCommand()
+	root.SetArgs(args)
+	root.SetIn(a.stdin)
+	root.SetOut(a.stdout)
+	root.SetErr(a.words)
+	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return 0
+	}
+	if code, ok := errors.AsType[exitCode](err); ok {
+		return int(code)
+	}
+	if isBrokenPipe(err) {
+		return exitCancelled
+	}
+	hint := skerry.HintOf(err)
+	if _, ours := errors.AsType[*skerry.Error](err); !ours && hint == "" && !isSystemError(err) {
+		hint = fmt.Sprintf("see %s --help", cmd.CommandPath())
+	}
+	r := emptyResult()
+	r.SetError(err)
+	r.Outcome, r.Hint = outcomeOfFailure(err), hint
+	if context.Cause(ctx) != nil {
+		r.Outcome, r.Reason, r.Hint = skerry.Cancelled, "stopped by the caller", ""
+	}
+	if wantsResult(cmd) && a.printJSON(r) == nil {
+		return codeFor(r)
+	}
+	if r.Outcome == skerry.Cancelled {
+		a.words.fail(outcomeLine(r), "")
+	} else {
+		a.words.fail(err.Error(), hint)
+	}
+	return codeFor(r)
+}
+
+// settingAnnotation ties a flag to the setting that it overrides.
+const settingAnnotation = "skerry_setting"
+
+// settingFlag adds a flag that overrides a setting.
+func settingFlag(flags *pflag.FlagSet, name, key, usage string) {
+	flags.String(name, "", usage)
+	if err := flags.SetAnnotation(name, settingAnnotation, []string{key}); err != nil {
+		panic(err) // the flag was added in the line above
+	}
+}
+
+// config loads the settings, with the flags of cmd over them.
+func (a *app) config(cmd *cobra.Command) (*config.Config, error) {
+	o := config.Options{Path: a.configPath, Env: a.env}
+	if cmd.Flags().Changed("config") && a.configPath == "" {
+		return nil, skerry.Errorf(skerry.Invalid, "--config", "it is empty")
+	}
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if key := f.Annotations[settingAnnotation]; len(key) == 1 {
+			o.Flags = append(o.Flags, config.Override{Key: key[0], Flag: "--" + f.Name, Value: f.Value.String()})
+		}
+	})
+	return config.Load(o)
+}
+
+// backend loads the settings and makes the backend they name.
+func (a *app) backend(cmd *cobra.Command) (*config.Config, skerry.Backend, error) {
+	c, err := a.config(cmd)
+	if err != nil {
+		return nil, nil, err
+	}
+	b, err := a.openBackend(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	return c, &patient{Backend: b, limit: c.Timeouts.Start, progress: a.newProgress()}, nil
+}
+
+func (a *app) onRestore(f func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.restores = append(a.restores, f)
+}
+
+// restore gives the terminal back as it was.
+func (a *app) restore() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, f := range a.restores {
+		f()
+	}
+	a.restores = nil
+}
+
+func (a *app) rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "skerry",
+		Short: "Run code that nobody has vetted in isolated sandboxes",
+		Long: "Skerry runs code that nobody has vetted in isolated sandboxes: a run in a fresh one\n" +
+			"that is gone afterwards, a session in one that lasts.",
+		SilenceErrors:              true,
+		SilenceUsage:               true,
+		SuggestionsMinimumDistance: 2,
+		Args:                       unknownCommand,
+		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetHelpTemplate(root.HelpTemplate() + exitCodesHelp)
+	root.PersistentFlags().StringVar(&a.configPath, "config", "", "configuration file (default $SKERRY_CONFIG, ~/.config/skerry/skerry.yaml, /etc/skerry/skerry.yaml)")
+	settingFlag(root.PersistentFlags(), "backend", "backend", "where sandboxes live: local")
+	settingFlag(root.PersistentFlags(), "org", "org", "the tenant whose sandboxes these are")
+	settingFlag(root.PersistentFlags(), "profile", "profile", "a profile of the configuration")
+	root.AddCommand(
+		a.runCommand(), a.runsCommand(), a.sessionCommand(),
+		a.doctorCommand(), a.configCommand(), a.versionCommand(),
+	)
+	root.InitDefaultCompletionCmd()
+	return root
+}
+
+// unknownCommand refuses a word where a command is wanted, and names the
+// nearest ones.
+func unknownCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	err := skerry.Errorf(skerry.Invalid, "", "%q has no command %q", cmd.CommandPath(), args[0])
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		return err.WithHint("did you mean %s?", strings.Join(near, " or "))
+	}
+	return err.WithHint("see %s --help", cmd.CommandPath())
+}
+
+// group is a command that only holds others.
+func group(use, short string, commands ...*cobra.Command) *cobra.Command {
+	g := &cobra.Command{
+		Use: use, Short: short, Args: unknownCommand, SuggestionsMinimumDistance: 2,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return skerry.Errorf(skerry.Invalid, "", "%q needs a command", cmd.CommandPath()).WithHint("see %s --help", cmd.CommandPath())
+		},
+	}
+	g.AddCommand(commands...)
+	return g
+}

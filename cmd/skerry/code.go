@@ -1,0 +1,138 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/skerry-run/skerry"
+)
+
+// program is what a run executes: plain argv, or code with its language.
+type program struct {
+	language skerry.Language // the zero value for plain argv
+	argv     []string
+	files    []skerry.StartFile
+	inputs   []skerry.Input // code too large for files
+}
+
+// programArgs are the words of the command line that say what to run.
+type programArgs struct {
+	language string
+	code     string
+	hasCode  bool // -c was given, even if empty
+	args     []string
+	dash     int // how many args stood before "--", -1 without one
+}
+
+// resolveProgram finds out what to run. It reads code from a file or from
+// stdin, at most limit bytes of it.
+func resolveProgram(p programArgs, languages skerry.Languages, stdin io.Reader, limit int64) (program, error) {
+	const op = "run"
+	switch {
+	case p.hasCode:
+		return codeProgram("", []byte(p.code), p.args, p.language, languages)
+	case p.dash == 0 && len(p.args) > 0:
+		if p.language != "" {
+			return program{}, skerry.Errorf(skerry.Invalid, op, "-l %s says nothing about a command after --", p.language).WithHint("leave out -l, or give a FILE")
+		}
+		return program{argv: p.args}, nil
+	case len(p.args) == 0:
+		return program{}, skerry.Errorf(skerry.Invalid, op, "there is nothing to run").WithHint("give a FILE, -c CODE, - for code on stdin, or -- CMD ARGS; see skerry run --help")
+	case p.args[0] == "-":
+		code, err := readBounded(stdin, limit, "the code on stdin")
+		if err != nil {
+			return program{}, err
+		}
+		return codeProgram("", code, p.args[1:], p.language, languages)
+	}
+	file := p.args[0]
+	code, err := readCode(file, limit)
+	if err != nil {
+		return program{}, err
+	}
+	return codeProgram(file, code, p.args[1:], p.language, languages)
+}
+
+func readCode(file string, limit int64) ([]byte, error) {
+	info, err := os.Stat(file)
+	if err != nil {
+		return nil, skerry.Errorf(skerry.Invalid, "run", "read the code: %w", err).WithHint("give the path of a file; code itself goes after -c")
+	}
+	if info.IsDir() {
+		return nil, skerry.Errorf(skerry.Invalid, "run", "%s is a folder, not a file with code", file).WithHint("send folders with -f and name the file to run")
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, skerry.Errorf(skerry.Invalid, "run", "read the code: %w", err)
+	}
+	defer f.Close()
+	return readBounded(f, limit, file)
+}
+
+func readBounded(r io.Reader, limit int64, what string) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(r, limit+1))
+	if err != nil {
+		return nil, skerry.Errorf(skerry.Invalid, "", "read %s: %w", what, err)
+	}
+	if int64(len(data)) > limit {
+		return nil, skerry.Errorf(skerry.Invalid, "", "%s has more than the %d bytes that are allowed", what, limit)
+	}
+	return data, nil
+}
+
+// codeProgram makes a program of code. file is "" when the code has none.
+func codeProgram(file string, code []byte, args []string, name string, languages skerry.Languages) (program, error) {
+	if len(bytes.TrimSpace(code)) == 0 {
+		return program{}, skerry.Errorf(skerry.Invalid, "run", "the code is empty").WithHint("give some after -c, in the FILE, or on stdin with -")
+	}
+	var l skerry.Language
+	var err error
+	if name != "" {
+		l, err = languages.Find(name)
+	} else {
+		l, err = languages.FindFor(filepath.ToSlash(file), code)
+		if err != nil && file == "" {
+			err = skerry.Errorf(skerry.Invalid, "run", "the language of the code is not known").WithHint("name it with -l: %s", strings.Join(languages.Names(), ", "))
+		}
+	}
+	if err != nil {
+		return program{}, err
+	}
+	base := "main" + l.Ending()
+	if file != "" {
+		base = filepath.Base(file)
+	}
+	p := program{language: l}
+	p.argv = append(p.argv, l.Command...)
+	// An interpreter would take a leading dash for an option.
+	if strings.HasPrefix(base, "-") {
+		p.argv = append(p.argv, "./"+base)
+	} else {
+		p.argv = append(p.argv, base)
+	}
+	p.argv = append(p.argv, args...)
+	if int64(len(code)) <= skerry.MaxStartFilesBytes {
+		p.files = []skerry.StartFile{{Path: base, Data: code}}
+	} else {
+		p.inputs = []skerry.Input{bytesInput(base, code)}
+	}
+	return p, nil
+}
+
+func bytesInput(path string, data []byte) skerry.Input {
+	return skerry.Input{Path: path, Size: int64(len(data)), Open: func() (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(data)), nil
+	}}
+}
+
+// missingHint is what to say when the language's interpreter is not there.
+func (p program) missingHint() string {
+	if p.language.Install == "" {
+		return ""
+	}
+	return fmt.Sprintf("install it: %s", p.language.Install)
+}

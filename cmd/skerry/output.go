@@ -1,0 +1,67 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/skerry-run/skerry"
+)
+
+// output is where a program's streams go: exact bytes to a file or a pipe,
+// harmless ones to a terminal.
+type output struct {
+	app              *app
+	stdout, stderr   io.Writer
+	closers          []io.Closer
+	announceOmission bool
+}
+
+// newOutput gives the output of one command. raw passes everything to a
+// terminal as it is.
+func (a *app) newOutput(raw bool) *output {
+	o := &output{app: a, stdout: a.stdout, stderr: a.words}
+	if raw {
+		return o
+	}
+	if a.isTerminal(a.stdout) {
+		n := &neutral{w: a.stdout}
+		o.stdout, o.closers = n, append(o.closers, n)
+	}
+	if a.words.terminal {
+		n := &neutral{w: a.words}
+		o.stderr, o.closers = n, append(o.closers, n)
+	}
+	return o
+}
+
+// write is a sink for skerry.RunSpec.Output.
+func (o *output) write(c skerry.Chunk) error {
+	if c.Omitted > 0 {
+		o.app.words.note(fmt.Sprintf("%d bytes of %s are missing here: they were dropped before they could be read", c.Omitted, c.Stream))
+	}
+	w := o.stdout
+	if c.Stream == skerry.Stderr {
+		w = o.stderr
+	}
+	o.app.words.endStatus()
+	_, err := w.Write(c.Data)
+	return err
+}
+
+// close writes what was held back. A terminal that has gone is no error here.
+func (o *output) close() {
+	for _, c := range o.closers {
+		_ = c.Close()
+	}
+}
+
+// printJSON writes one JSON value and a newline to stdout.
+func (a *app) printJSON(v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encode the answer: %w", err)
+	}
+	_, err = a.stdout.Write(append(data, '\n'))
+	return err
+}
