@@ -1,0 +1,284 @@
+//go:build linux
+
+package initd
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/skerry-run/skerry"
+)
+
+const (
+	// killPatience is how long a tree that was killed may take to be gone: a
+	// process may hang in the kernel, and a command's end may not.
+	killPatience = 5 * time.Second
+)
+
+// command is one program, from its request to the last reader of its output.
+type command struct {
+	id         string
+	digest     [32]byte
+	background bool
+	server     *Server
+
+	ready    chan struct{} // closed when it runs or can't
+	startErr error         // why it can't; valid after ready
+
+	// Valid after ready, when startErr is nil.
+	keeper  *keeper
+	pid     int
+	orphan  <-chan syscall.WaitStatus
+	started time.Time
+	begin   int64     // monotonic
+	out     [2]*spool // stdout, stderr
+	pumps   []*pump
+	stdin   *stdin // nil without one
+	tty     *os.File
+	grace   time.Duration
+	before  usage // of the sandbox when it started
+	state   *capture
+	notices []string
+
+	mu     sync.Mutex
+	stop   *stopReason
+	timer  *time.Timer
+	kill   *time.Timer
+	exit   *skerry.Exit
+	done   chan struct{} // closed when exit is set
+	gone   chan struct{} // closed when nothing of its tree is left
+	marked bool          // the keeper is dead or done: nothing can be sent any more
+}
+
+// stopReason is why we end a command: the first one holds.
+type stopReason struct {
+	outcome skerry.Outcome
+	reason  string
+}
+
+// ended says whether the program's end is known.
+func (c *command) ended() bool {
+	select {
+	case <-c.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// end asks for the command's end: TERM to its tree, after the grace KILL.
+func (c *command) end(why stopReason) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stop != nil || c.exit != nil {
+		return
+	}
+	c.stop = &why
+	_ = c.keeper.send(packet{op: opSignal, arg: int64(syscall.SIGTERM), flag: 1})
+	c.kill = time.AfterFunc(c.grace, c.killTree)
+}
+
+// endNow is end without a grace.
+func (c *command) endNow(why stopReason) {
+	c.mu.Lock()
+	if c.stop == nil && c.exit == nil {
+		c.stop = &why
+	}
+	c.mu.Unlock()
+	c.killTree()
+}
+
+func (c *command) killTree() { _ = c.keeper.send(packet{op: opKill}) }
+
+// follow reads what the keeper reports until nothing of the tree is left.
+func (c *command) follow() {
+	defer close(c.gone)
+	defer c.keeper.conn.Close()
+	var main packet
+	empty := false
+	for main.op != opExited {
+		p, err := c.keeper.receive()
+		if err != nil {
+			c.adopt()
+			return
+		}
+		if p.op == opExited {
+			main = p
+		}
+	}
+	c.server.reaper.forget(c.pid)
+	c.mu.Lock()
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+	stopped := c.stop != nil
+	c.mu.Unlock()
+	if stopped || !c.server.config.Session {
+		if !stopped {
+			c.killTree()
+		}
+		empty = c.waitEmpty()
+	}
+	c.finish(syscall.WaitStatus(main.arg), main)
+	for !empty {
+		p, err := c.keeper.receive()
+		if err != nil {
+			c.server.sweepOrphans()
+			return
+		}
+		empty = p.op == opEmpty
+	}
+}
+
+// waitEmpty waits until nothing of the tree is left, within the grace and
+// killPatience.
+func (c *command) waitEmpty() bool {
+	_ = c.keeper.conn.SetReadDeadline(time.Now().Add(c.grace + killPatience))
+	defer c.keeper.conn.SetReadDeadline(time.Time{})
+	for {
+		p, err := c.keeper.receive()
+		if os.IsTimeout(err) {
+			c.note("something that the command started could not be killed in %v", killPatience)
+			return false
+		}
+		if err != nil {
+			c.server.sweepOrphans()
+			return true
+		}
+		if p.op == opEmpty {
+			return true
+		}
+	}
+}
+
+func (c *command) note(format string, args ...any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.notices = append(c.notices, fmt.Sprintf(format, args...))
+}
+
+// adopt ends a command whose keeper was killed, which only user code does. The
+// tree belongs to PID 1 now, and is not trusted any longer.
+func (c *command) adopt() {
+	c.note("the process that kept this command was killed from inside the sandbox, and everything it had started with it")
+	defer c.server.reaper.forget(c.pid)
+	limit := time.NewTimer(killPatience)
+	defer limit.Stop()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		c.server.sweepOrphans()
+		select {
+		case status := <-c.orphan:
+			c.finish(status, packet{at: monotonic()})
+			return
+		case <-tick.C:
+		case <-limit.C:
+			c.publish(skerry.Exit{Outcome: skerry.Lost, Reason: "sandbox_hostile: the process that knew how the command ended was killed from inside the sandbox"})
+			return
+		}
+	}
+}
+
+// finish collects the last output and publishes how the program ended.
+func (c *command) finish(status syscall.WaitStatus, p packet) {
+	c.drain()
+	c.mu.Lock()
+	stop := c.stop
+	if stop != nil && p.flag&flagSignalled == 0 && p.op == opExited {
+		stop = nil // it had ended before our signal came
+	}
+	c.mu.Unlock()
+	exit := skerry.Exit{Duration: sinceMonotonic(c.begin, p.at)}
+	after := c.server.usage.read()
+	exit.Usage = c.before.until(after, p)
+	switch {
+	case stop != nil:
+		exit.Outcome, exit.Reason = stop.outcome, stop.reason
+	case c.isOOM(status, exit.Usage):
+		exit.Outcome = skerry.OOM
+		exit.Reason = "the kernel killed the program because the sandbox's memory limit was reached; files in /tmp, and in a workspace in memory, count as memory"
+	case status.Signaled():
+		exit.Outcome, exit.Signal = skerry.Signaled, int(status.Signal())
+		exit.Reason = fmt.Sprintf("signal %d (%v)", int(status.Signal()), status.Signal())
+	default:
+		exit.Outcome, exit.ExitCode = skerry.Exited, new(status.ExitStatus())
+	}
+	if exit.Outcome != skerry.OOM && exit.Usage.OOMEvents > 0 {
+		c.note("the kernel killed %d process(es) in the sandbox for memory while the command ran; files in /tmp, and in a workspace in memory, count as memory", exit.Usage.OOMEvents)
+	}
+	c.publish(exit)
+}
+
+// isOOM says whether the kernel killed the program for memory: it died of KILL
+// that nobody here sent, or a shell says so of what it ran, and the sandbox's
+// counter rose meanwhile.
+func (c *command) isOOM(status syscall.WaitStatus, u skerry.Usage) bool {
+	const killedChild = 128 + int(syscall.SIGKILL)
+	killed := status.Signaled() && status.Signal() == syscall.SIGKILL || status.Exited() && status.ExitStatus() == killedChild
+	return killed && u.OOMEvents > 0
+}
+
+// drain waits until everything that was in the pipes at the program's end is
+// in the spools.
+func (c *command) drain() {
+	for _, p := range c.pumps {
+		p.ended()
+	}
+	for _, p := range c.pumps {
+		<-p.drained
+	}
+}
+
+func (c *command) publish(exit skerry.Exit) {
+	c.server.captured(c, exit)
+	c.mu.Lock()
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+	if c.kill != nil {
+		c.kill.Stop()
+	}
+	exit.StdoutBytes, exit.StderrBytes = c.out[0].size(), c.out[1].size()
+	exit.Notices = append([]string(nil), c.notices...)
+	c.exit = &exit
+	c.mu.Unlock()
+	close(c.done)
+	c.stdin.programEnded()
+	c.server.commandEnded(c)
+}
+
+// wait gives the end of the program.
+func (c *command) wait(ctx context.Context) (skerry.Exit, error) {
+	select {
+	case <-c.done:
+		return *c.exit, nil
+	case <-ctx.Done():
+		return skerry.Exit{}, ctx.Err()
+	}
+}
+
+// info tells what is known now.
+func (c *command) info() skerry.CommandInfo {
+	i := skerry.CommandInfo{
+		ID: c.id, Background: c.background, Started: c.started, PID: c.pid,
+		Stdout: c.out[0].size(), Stderr: c.out[1].size(),
+	}
+	if c.ended() {
+		i.Exit = new(*c.exit)
+	}
+	return i
+}
+
+// signal sends what the caller asks for. A program that has ended is no error.
+func (c *command) signal(sig syscall.Signal, tree bool) {
+	p := packet{op: opSignal, arg: int64(sig)}
+	if tree {
+		p.flag = 1
+	}
+	_ = c.keeper.send(p)
+}

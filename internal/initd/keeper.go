@@ -1,0 +1,173 @@
+//go:build linux
+
+package initd
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// spareKeepers are kept waiting, so that starting a command starts no Go
+// program. Each costs about two MiB.
+const spareKeepers = 2
+
+// keeper is the init's handle of one keeper process.
+type keeper struct {
+	pid  int
+	conn *net.UnixConn
+}
+
+// nursery makes keepers in advance.
+type nursery struct {
+	reaper *reaper
+	args   []string
+
+	mu     sync.Mutex
+	spares []*keeper
+	wake   chan struct{}
+}
+
+func newNursery(r *reaper, limits userLimits) *nursery {
+	return &nursery{reaper: r, args: append([]string{"skerry-init", "keep"}, limits.args()...), wake: make(chan struct{}, 1)}
+}
+
+// fill keeps spares waiting until done is closed.
+func (n *nursery) fill(done <-chan struct{}) {
+	for {
+		for {
+			n.mu.Lock()
+			full := len(n.spares) >= spareKeepers
+			n.mu.Unlock()
+			if full {
+				break
+			}
+			k, err := n.make()
+			if err != nil {
+				break // tasks or memory are used up; the next take tries again and reports
+			}
+			n.mu.Lock()
+			n.spares = append(n.spares, k)
+			n.mu.Unlock()
+		}
+		select {
+		case <-n.wake:
+		case <-done:
+			return
+		}
+	}
+}
+
+// take gives a keeper, made in advance when there is one. A spare that user
+// code has killed is passed over.
+func (n *nursery) take() (*keeper, error) {
+	defer func() {
+		select {
+		case n.wake <- struct{}{}:
+		default:
+		}
+	}()
+	for {
+		n.mu.Lock()
+		if len(n.spares) == 0 {
+			n.mu.Unlock()
+			return n.make()
+		}
+		k := n.spares[0]
+		n.spares = n.spares[1:]
+		n.mu.Unlock()
+		if n.reaper.alive(k.pid) {
+			return k, nil
+		}
+		k.conn.Close()
+	}
+}
+
+// make starts a keeper.
+func (n *nursery) make() (*keeper, error) {
+	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_SEQPACKET|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("keeper: %w", err)
+	}
+	ours := os.NewFile(uintptr(fds[0]), "keeper")
+	defer ours.Close()
+	theirs := fds[1]
+	defer syscall.Close(theirs)
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return nil, fmt.Errorf("keeper: %w", err)
+	}
+	defer null.Close()
+	conn, err := net.FileConn(ours)
+	if err != nil {
+		return nil, fmt.Errorf("keeper: %w", err)
+	}
+	attr := &syscall.ProcAttr{
+		Dir: "/",
+		// Preemption by signal would run into the filter; one processor is
+		// enough, and memory is what matters.
+		Env:   []string{"GOMAXPROCS=1", "GODEBUG=asyncpreemptoff=1", "GOGC=50"},
+		Files: []uintptr{null.Fd(), null.Fd(), null.Fd(), uintptr(theirs)},
+		Sys:   &syscall.SysProcAttr{Setsid: true},
+	}
+	pid, err := n.reaper.fork("/proc/self/exe", n.args, attr)
+	if err != nil {
+		conn.Close()
+		return nil, fmt.Errorf("keeper: %w", err)
+	}
+	return &keeper{pid: pid, conn: conn.(*net.UnixConn)}, nil
+}
+
+// start sends the request. The caller still owns files afterwards.
+func (k *keeper) start(req keepRequest, files []*os.File) error {
+	data, err := json.Marshal(req)
+	if err != nil {
+		return err
+	}
+	mem, err := memfdOf("request", data)
+	if err != nil {
+		return err
+	}
+	defer mem.Close()
+	if len(files) > maxStartFDs {
+		return fmt.Errorf("%d files for one command, at most %d", len(files), maxStartFDs)
+	}
+	fds := []int{int(mem.Fd())}
+	for _, f := range files {
+		fds = append(fds, rawFD(f))
+	}
+	_, _, err = k.conn.WriteMsgUnix(packet{op: opStart}.marshal(), unix.UnixRights(fds...), nil)
+	return err
+}
+
+// rawFD is f's descriptor without making f blocking, as Fd would.
+func rawFD(f *os.File) int {
+	fd := -1
+	if c, err := f.SyscallConn(); err == nil {
+		_ = c.Control(func(n uintptr) { fd = int(n) })
+	}
+	return fd
+}
+
+func (k *keeper) send(p packet) error {
+	_, err := k.conn.Write(p.marshal())
+	return err
+}
+
+// receive waits for the keeper's next packet. The end of the line is errGone.
+func (k *keeper) receive() (packet, error) {
+	buf := make([]byte, packetBytes+1)
+	n, err := k.conn.Read(buf)
+	if err != nil || n == 0 {
+		return packet{}, errGone
+	}
+	return unmarshalPacket(buf[:n])
+}
+
+var errGone = errors.New("the keeper is gone")

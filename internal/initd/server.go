@@ -1,0 +1,189 @@
+//go:build linux
+
+package initd
+
+import (
+	"crypto/rand"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/skerry-run/skerry"
+	"github.com/skerry-run/skerry/internal/control"
+)
+
+const (
+	maxRunning = 200  // commands at once
+	maxEnded   = 1000 // ended commands that are kept; older ones are forgotten
+)
+
+// Server is the init's state: the commands, and what they share.
+type Server struct {
+	config  Config
+	files   skerry.Files
+	reaper  *reaper
+	nursery *nursery
+	usage   counters
+	line    *supervisor // nil without a control line
+	digests [32]byte    // key of the digests of requests
+	bootID  string
+	keys    keyring
+
+	mu       sync.Mutex
+	commands map[string]*command
+	order    []*command // oldest first
+	running  int
+	clients  int
+	ending   string // why the sandbox ends; "" while it lives
+
+	done chan struct{} // closed when the sandbox ends
+}
+
+// newServer makes the state for config. line may be nil.
+func newServer(config Config, files skerry.Files, line *control.Line) *Server {
+	s := &Server{
+		config:   config,
+		files:    files,
+		reaper:   newReaper(),
+		usage:    counters{config.CgroupRoot},
+		commands: map[string]*command{},
+		done:     make(chan struct{}),
+	}
+	s.nursery = newNursery(s.reaper, config.userLimits())
+	if line != nil {
+		s.line = newSupervisor(line, s)
+	}
+	_, _ = rand.Read(s.digests[:]) // never fails
+	var id [16]byte
+	_, _ = rand.Read(id[:])
+	s.bootID = fmt.Sprintf("%x", id)
+	return s
+}
+
+// spoolFile makes the file of a large stream: from the supervisor, whose disk
+// is not the sandbox's, else in the sandbox's own /tmp.
+func (s *Server) spoolFile() (store, error) {
+	if s.line != nil {
+		if f, err := s.line.spoolFile(); err == nil {
+			return f, nil
+		}
+	}
+	f, err := unlinkedFile(s.config.Tmp)
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// add puts c among the commands, or gives the one that has its id already.
+func (s *Server) add(c *command) (existing *command, err error) {
+	const op = "start command"
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if old, ok := s.commands[c.id]; ok {
+		if old.digest != c.digest {
+			return nil, skerry.Errorf(skerry.Conflict, op, "the id %q belongs to another command", c.id).
+				WithHint("use a new id for every command; the same id again means the same command")
+		}
+		return old, nil
+	}
+	if s.ending != "" {
+		return nil, skerry.Errorf(skerry.Expired, op, "the sandbox ends (%s)", s.ending).WithOutcome(skerry.Refused)
+	}
+	if s.running >= maxRunning {
+		return nil, skerry.Errorf(skerry.Busy, op, "%d commands run already", s.running).WithOutcome(skerry.Refused).
+			WithHint("wait for one to end, or end one")
+	}
+	s.running++
+	s.commands[c.id] = c
+	s.order = append(s.order, c)
+	return nil, nil
+}
+
+// remove takes back a command that could not be started: nothing ran, so its
+// id is free again.
+func (s *Server) remove(c *command) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.running--
+	delete(s.commands, c.id)
+	for i, o := range s.order {
+		if o == c {
+			s.order = append(s.order[:i], s.order[i+1:]...)
+			break
+		}
+	}
+}
+
+// commandEnded counts, and forgets the oldest ended commands above maxEnded.
+func (s *Server) commandEnded(c *command) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.running--
+	if len(s.order)-s.running <= maxEnded {
+		return
+	}
+	for i, o := range s.order {
+		if o.ended() {
+			s.order = append(s.order[:i], s.order[i+1:]...)
+			delete(s.commands, o.id)
+			o.out[0].drop()
+			o.out[1].drop()
+			return
+		}
+	}
+}
+
+// find gives a command that runs or ran.
+func (s *Server) find(op, id string) (*command, error) {
+	if err := skerry.ValidateName("command id", id); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	c, ok := s.commands[id]
+	s.mu.Unlock()
+	if !ok {
+		return nil, skerry.Errorf(skerry.NotFound, op, "there is no command %q", id).
+			WithHint("the last %d ended commands are kept", maxEnded)
+	}
+	<-c.ready
+	if c.startErr != nil {
+		return nil, skerry.Errorf(skerry.NotFound, op, "command %q did not start", id)
+	}
+	return c, nil
+}
+
+// list gives the commands, oldest first.
+func (s *Server) list() []*command {
+	s.mu.Lock()
+	all := append([]*command(nil), s.order...)
+	s.mu.Unlock()
+	var started []*command
+	for _, c := range all {
+		select {
+		case <-c.ready:
+			if c.startErr == nil {
+				started = append(started, c)
+			}
+		default:
+		}
+	}
+	return started
+}
+
+// sweepOrphans kills what fell to PID 1 from a keeper that was killed.
+func (s *Server) sweepOrphans() { killOrphans(s.reaper) }
+
+// stop ends the sandbox: nothing starts any more, and run returns. The first
+// reason holds.
+func (s *Server) stop(reason string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ending == "" {
+		s.ending = reason
+		close(s.done)
+	}
+}
+
+// killPause is between two looks at whether everything is gone.
+const killPause = 2 * time.Millisecond

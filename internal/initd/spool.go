@@ -1,0 +1,346 @@
+//go:build linux
+
+package initd
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/skerry-run/skerry/internal/initproto"
+)
+
+const (
+	// spoolMemory is how much of a stream is kept in memory before it gets a
+	// file: most commands write less.
+	spoolMemory = 64 << 10
+	// spoolPatience is how long a reader without progress holds a program back.
+	spoolPatience = 5 * time.Second
+)
+
+// spool keeps one stream of a command: its head and its tail, up to limit
+// bytes, for readers by absolute offset. Small streams stay in memory, larger
+// ones go to an unlinked file whose first part is the head and whose rest is
+// a ring with the tail.
+//
+// There is one writer. A reader that would lose bytes holds the writer back
+// for as long as it makes progress.
+type spool struct {
+	head, tail int64                 // sizes of the two regions
+	open       func() (store, error) // makes the file
+
+	mu      sync.Mutex
+	memory  []byte // the whole stream while there is no file
+	file    store
+	intact  int64 // bytes of the head region without a hole, should a write fail
+	end     int64 // bytes written so far
+	claimed int64 // end once the write that is going on is done: what it overwrites is gone
+	lost    int64 // everything before it and after the head is gone, however large the ring is
+	failed  error // why something could not be kept
+	readers map[*cursor]struct{}
+	changed chan struct{} // closed at every change, when somebody waits
+	closed  bool          // nobody will write again
+	dropped bool          // forgotten: readers get nothing more
+}
+
+// cursor is one reader's place.
+type cursor struct {
+	pos  int64
+	slow bool // gave no sign of life; the writer does not wait for it
+}
+
+func newSpool(limit int64, open func() (store, error)) *spool {
+	head := limit * 2 / 5
+	s := &spool{head: max(head, spoolMemory), tail: max(limit-head, spoolMemory), open: open, readers: map[*cursor]struct{}{}}
+	s.intact = s.head
+	return s
+}
+
+// size is the number of bytes written so far.
+func (s *spool) size() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.end
+}
+
+// oldest is the first offset after the head that can still be read, given that
+// the writer may be overwriting up to claimed.
+func (s *spool) oldest(claimed int64) int64 {
+	return max(claimed-s.tail, s.lost)
+}
+
+// write appends p. It waits for readers that would lose bytes, never longer
+// than spoolPatience without progress, and never fails: what can't be kept is
+// counted by whoever reads.
+func (s *spool) write(p []byte) {
+	for len(p) > 0 {
+		n := min(int64(len(p)), s.tail)
+		s.writeSome(p[:n])
+		p = p[n:]
+	}
+}
+
+func (s *spool) writeSome(p []byte) {
+	s.mu.Lock()
+	if s.dropped {
+		s.end += int64(len(p))
+		s.claimed = s.end
+		s.mu.Unlock()
+		return
+	}
+	claimed := s.end + int64(len(p))
+	if s.file == nil && claimed > spoolMemory {
+		s.makeFile()
+	}
+	s.waitForReaders(claimed)
+	s.claimed = claimed
+	file := s.file
+	if file == nil { // small so far, or just dropped
+		if !s.dropped {
+			s.memory = append(s.memory, p...)
+		}
+		s.end = claimed
+		s.wakeLocked()
+		s.mu.Unlock()
+		return
+	}
+	at := s.end
+	s.mu.Unlock()
+	err := s.writeFile(file, p, at) // the only writer, and readers check claimed afterwards
+	s.mu.Lock()
+	s.end = claimed
+	if err != nil {
+		s.failed = err
+		s.lost = claimed // a hole: what is there can't be told from what was
+		s.intact = min(s.intact, at)
+	}
+	s.wakeLocked()
+	s.mu.Unlock()
+}
+
+// makeFile moves the stream from memory to a file. It is called with mu held,
+// and lets go of it meanwhile: readers see the memory until then.
+func (s *spool) makeFile() {
+	memory := s.memory
+	s.mu.Unlock()
+	file, err := s.open()
+	if err == nil {
+		if _, err = file.WriteAt(memory, 0); err != nil {
+			file.Close()
+		}
+	}
+	s.mu.Lock()
+	if s.dropped {
+		if err == nil {
+			file.Close()
+		}
+		return
+	}
+	s.file, s.memory = file, nil
+	if err != nil {
+		s.failed = err
+		// Nothing beyond the memory was written yet, so the regions may still
+		// change.
+		s.head, s.tail, s.intact = spoolMemory, fallbackTail, spoolMemory
+		s.file = newMemoryStore(memory, s.head+s.tail)
+	}
+}
+
+// writeFile puts p, which starts at offset at of the stream, into its regions.
+func (s *spool) writeFile(file store, p []byte, at int64) error {
+	for len(p) > 0 {
+		pos, n := s.place(at, int64(len(p)))
+		if _, err := file.WriteAt(p[:n], pos); err != nil {
+			return err
+		}
+		p, at = p[n:], at+n
+	}
+	return nil
+}
+
+// place says where the byte at offset at lies in the file, and how many of n
+// follow it there.
+func (s *spool) place(at, n int64) (pos, run int64) {
+	if at < s.head {
+		return at, min(n, s.head-at)
+	}
+	in := (at - s.head) % s.tail
+	return s.head + in, min(n, s.tail-in)
+}
+
+// waitForReaders holds the writer back while a reader would lose bytes, is
+// attached, and makes progress. Called with mu held.
+func (s *spool) waitForReaders(claimed int64) {
+	var stalled *cursor
+	var at int64
+	deadline := time.NewTimer(spoolPatience)
+	defer deadline.Stop()
+	for !s.dropped {
+		var behind *cursor
+		for c := range s.readers {
+			if !c.slow && max(c.pos, s.head) < claimed-s.tail && c.pos < s.end {
+				behind = c
+				break
+			}
+		}
+		if behind == nil {
+			return
+		}
+		if behind != stalled || behind.pos != at {
+			stalled, at = behind, behind.pos
+			deadline.Reset(spoolPatience)
+		}
+		changed := s.changedLocked()
+		s.mu.Unlock()
+		late := false
+		select {
+		case <-changed:
+		case <-deadline.C:
+			late = true
+		}
+		s.mu.Lock()
+		if late && behind.pos == at {
+			behind.slow = true
+		}
+	}
+}
+
+// changedLocked gives a channel that the next change closes.
+func (s *spool) changedLocked() <-chan struct{} {
+	if s.changed == nil {
+		s.changed = make(chan struct{})
+	}
+	return s.changed
+}
+
+func (s *spool) wakeLocked() {
+	if s.changed != nil {
+		close(s.changed)
+		s.changed = nil
+	}
+}
+
+// attach registers a reader at offset pos; detach ends it.
+func (s *spool) attach(pos int64) *cursor {
+	c := &cursor{pos: pos}
+	s.mu.Lock()
+	s.readers[c] = struct{}{}
+	s.mu.Unlock()
+	return c
+}
+
+func (s *spool) detach(c *cursor) {
+	s.mu.Lock()
+	delete(s.readers, c)
+	s.wakeLocked()
+	s.mu.Unlock()
+}
+
+// piece is what read found: data at offset, after omitted bytes that are gone.
+type piece struct {
+	offset, omitted int64
+	data            []byte
+}
+
+// read fills buf from the cursor's place, without waiting. An empty piece
+// means that there is nothing yet, and changed tells when to look again.
+func (s *spool) read(c *cursor, buf []byte) (p piece, changed <-chan struct{}) {
+	buf = buf[:min(len(buf), initproto.ChunkBytes)]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for {
+		if c.pos >= s.end || s.dropped {
+			return piece{offset: c.pos}, s.changedLocked()
+		}
+		at, run := s.available(c.pos)
+		run = min(run, int64(len(buf)))
+		omitted := at - c.pos
+		if run <= 0 { // all that is left is gone
+			p = piece{offset: s.end, omitted: s.end - c.pos}
+			s.moveLocked(c, s.end)
+			return p, nil
+		}
+		if s.file == nil {
+			copy(buf, s.memory[at:at+run])
+		} else {
+			pos, n := s.place(at, run)
+			run = n
+			file := s.file
+			s.mu.Unlock()
+			_, err := file.ReadAt(buf[:run], pos)
+			s.mu.Lock()
+			if at >= s.intact && at < s.oldest(s.claimed) {
+				continue // the writer passed us while we read: the bytes may be newer ones
+			}
+			if err != nil {
+				s.failed = err
+				s.lost = s.end // unreadable is gone
+				s.intact = min(s.intact, at)
+				continue
+			}
+		}
+		p = piece{offset: at, omitted: omitted, data: buf[:run]}
+		s.moveLocked(c, at+run)
+		return p, nil
+	}
+}
+
+// available gives the first offset from pos on that can be read, and how many
+// bytes follow it.
+func (s *spool) available(pos int64) (at, run int64) {
+	if s.file == nil {
+		if n := int64(len(s.memory)); pos < n {
+			return pos, n - pos
+		}
+		return s.end, 0
+	}
+	if pos < s.intact {
+		return pos, min(s.intact, s.end) - pos
+	}
+	at = max(pos, s.oldest(s.claimed))
+	return at, s.end - at
+}
+
+func (s *spool) moveLocked(c *cursor, pos int64) {
+	c.pos, c.slow = pos, false
+	s.wakeLocked()
+}
+
+// wait blocks until read would find something new, the spool closes, or ctx
+// ends.
+func wait(ctx context.Context, changed ...<-chan struct{}) error {
+	var a, b <-chan struct{}
+	if len(changed) > 0 {
+		a = changed[0]
+	}
+	if len(changed) > 1 {
+		b = changed[1]
+	}
+	select {
+	case <-a:
+	case <-b:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
+}
+
+// close tells readers that nobody will write again.
+func (s *spool) close() {
+	s.mu.Lock()
+	s.closed = true
+	s.wakeLocked()
+	s.mu.Unlock()
+}
+
+// drop forgets everything and frees the file.
+func (s *spool) drop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.dropped, s.memory = true, nil
+	if s.file != nil {
+		s.file.Close()
+		s.file = nil
+	}
+	s.wakeLocked()
+}
