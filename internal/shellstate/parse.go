@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -53,8 +52,8 @@ func Parse(frame []byte, nonce string) (State, error) {
 	return decode(fields[:sections], own)
 }
 
-func splitNonce(nonce string) (string, perCall, error) {
-	var own perCall
+func splitNonce(nonce string) (string, handOver, error) {
+	var own handOver
 	if len(nonce) < nonceLen {
 		return "", own, errors.New("parse shell state: the nonce is not one of Prepare's")
 	}
@@ -88,7 +87,7 @@ func lastFrame(b []byte, hex string) ([]byte, error) {
 	return body, nil
 }
 
-func decode(f [][]byte, own perCall) (State, error) {
+func decode(f [][]byte, own handOver) (State, error) {
 	dir, ok := strings.CutSuffix(string(f[secDir]), "\n")
 	if !ok || !strings.HasPrefix(dir, "/") {
 		return State{}, fmt.Errorf("%w: the directory is not absolute", ErrNoFrame)
@@ -110,11 +109,15 @@ func decode(f [][]byte, own perCall) (State, error) {
 	}
 	st := State{Dir: dir, Text: text(mask, on, off, f[secAlias], functions(f[secFunctions], f[secTrap]))}
 	st.Env, st.Dropped = environment(vars, dir, own)
+	for _, kv := range own.Odd {
+		st.Env = append(st.Env, string(kv))
+	}
+	st.Env = append(st.Env, exportedFunctions(f[secFunctions])...)
 	return st, nil
 }
 
 // environment gives what of the exported variables persists.
-func environment(vars []variable, dir string, own perCall) (kept, dropped []string) {
+func environment(vars []variable, dir string, own handOver) (kept, dropped []string) {
 	total := 0
 	for _, v := range vars {
 		if slices.Contains(shellOwn, v.name) || strings.HasPrefix(v.name, "__skerry") {
@@ -187,16 +190,4 @@ func text(mask string, on, off []string, aliases, functions []byte) []byte {
 	}
 	b.WriteString("\n")
 	return b.Bytes()
-}
-
-// readonlyMark is how bash prints that a function is readonly, below its body.
-var readonlyMark = regexp.MustCompile(`(?m)^(}\ndeclare -f[a-z]*)r([a-z]* )`)
-
-// functions gives all without our own trap function and without readonly
-// marks.
-func functions(all, trap []byte) []byte {
-	if bytes.Contains(trap, []byte(trapMark)) {
-		all = bytes.Replace(all, trap, nil, 1)
-	}
-	return readonlyMark.ReplaceAll(all, []byte("${1}${2}"))
 }

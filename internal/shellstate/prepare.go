@@ -15,7 +15,7 @@ import (
 // heldBack are variables that would change how our own bash starts. They are
 // taken out of its environment and exported by the wrapper once it runs, so
 // that the script and its children see them.
-var heldBack = []string{"BASH_ENV", "ENV", "BASH_XTRACEFD", "BASH_COMPAT", "POSIXLY_CORRECT"}
+var heldBack = []string{"BASH_ENV", "ENV", "BASH_XTRACEFD", "BASH_COMPAT", "LC_ALL", "POSIXLY_CORRECT"}
 
 // shellOwn are variables that the shell makes for itself. They never persist.
 var shellOwn = []string{"_", "SHLVL", "BASHOPTS", "SHELLOPTS", "BASH_EXECUTION_STRING"}
@@ -23,11 +23,14 @@ var shellOwn = []string{"_", "SHLVL", "BASHOPTS", "SHELLOPTS", "BASH_EXECUTION_S
 // nonceLen is the random part of a nonce: 16 bytes in hex.
 const nonceLen = 32
 
-// perCall is what Parse has to know of a command's own variables. It travels
-// in Invocation.Nonce, never through the shell.
-type perCall struct {
+// handOver is what Parse has to know of the command's beginning. It travels in
+// Invocation.Nonce, never through the shell.
+type handOver struct {
 	Given  map[string][]byte `json:"given,omitempty"`  // NAME -> value of this command only
 	Before map[string][]byte `json:"before,omitempty"` // NAME -> value in the state before; absent: not set
+	// Odd are variables of the state whose names no shell can list, though it
+	// passes them on.
+	Odd [][]byte `json:"odd,omitempty"`
 }
 
 // Prepare makes the process that runs script from the state st. env holds
@@ -42,7 +45,7 @@ func Prepare(st State, script []byte, env []string) (Invocation, []string, error
 	if bytes.IndexByte(script, 0) >= 0 {
 		return Invocation{}, nil, errors.New("prepare shell: the script holds a NUL byte, which no shell can read; send it base64-encoded or as a file")
 	}
-	var own perCall
+	var own handOver
 	vars := make([]string, 0, len(st.Env)+len(env)+1)
 	if len(env) > 0 {
 		own.Given = make(map[string][]byte, len(env))
@@ -59,7 +62,13 @@ func Prepare(st State, script []byte, env []string) (Invocation, []string, error
 		name, value, _ := strings.Cut(kv, "=")
 		if _, ok := own.Given[name]; ok {
 			own.Before[name] = []byte(value)
+			if !isName(name) && !isFunction(name) {
+				own.Odd = append(own.Odd, []byte(kv))
+			}
 			continue
+		}
+		if !isName(name) && !isFunction(name) {
+			own.Odd = append(own.Odd, []byte(kv))
 		}
 		vars = append(vars, kv)
 	}
@@ -84,7 +93,7 @@ func Prepare(st State, script []byte, env []string) (Invocation, []string, error
 		files = append(files, st.Text)
 	}
 	token := nonce
-	if len(own.Given) > 0 {
+	if len(own.Given) > 0 || len(own.Odd) > 0 {
 		b, err := json.Marshal(own)
 		if err != nil {
 			return Invocation{}, nil, fmt.Errorf("prepare shell: %w", err)
@@ -102,7 +111,7 @@ func sift(vars []string, dir string) (kept []string, held [][2]string, dropped [
 	for _, kv := range vars {
 		name, value, _ := strings.Cut(kv, "=")
 		switch {
-		case slices.Contains(shellOwn, name) || strings.HasPrefix(name, "BASH_FUNC_"):
+		case slices.Contains(shellOwn, name) || isFunction(name):
 		case name == "PWD" && dir != "":
 		case len(kv) > MaxVarBytes || total+len(kv)+1 > MaxEnvBytes:
 			dropped = append(dropped, name)

@@ -113,7 +113,8 @@ func (s *session) runStdin(script string, stdin io.Reader, env ...string) result
 	}
 	next, err := Parse(frame, inv.Nonce)
 	res.captured = err
-	if err == nil {
+	// A shell that a signal ended may still have written its frame.
+	if err == nil && res.code >= 0 {
 		s.mu.Lock()
 		s.st = next
 		s.mu.Unlock()

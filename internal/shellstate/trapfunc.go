@@ -11,7 +11,8 @@ const trapMark = "__skerry_trap_of_the_session"
 // A function can't reset ERR, DEBUG and RETURN for its caller (the shell
 // restores them when it returns), so for these three it sets traps that remove
 // themselves when they first run. For the same reason a plain `trap -p` shows
-// them only in a subshell, as in $(trap -p ERR).
+// them only in a subshell, as in $(trap -p ERR). DEBUG is set by the very last
+// command, or it would run for the rest of this function.
 func trapFunction(nonce string) string {
 	return strings.NewReplacer(
 		"MARK", trapMark,
@@ -20,7 +21,7 @@ func trapFunction(nonce string) string {
 		"AHEAD", quote(ahead(nonce)),
 	).Replace(`trap () {
 { builtin local - && builtin set +efuvx; } 2>/dev/null
-builtin local ` + trapMark + ` __skerry_a __skerry_s __skerry_r=0 __skerry_o
+builtin local ` + trapMark + ` __skerry_a __skerry_s __skerry_r=0 __skerry_o __skerry_d
 case ${1-} in
 '' | -[!-]*)
   if [[ $# -eq 0 || $1 != '' && $1 != - ]]; then
@@ -45,9 +46,10 @@ for __skerry_s; do
     elif [[ $__skerry_a == - || $__skerry_a == '' ]]; then builtin trap -- BARE EXIT
     else builtin trap -- AHEAD"$__skerry_a" EXIT
     fi ;;
-  [Ee][Rr][Rr] | [Dd][Ee][Bb][Uu][Gg])
-    if [[ $__skerry_a == - ]]; then builtin trap -- "builtin trap - $__skerry_s" "$__skerry_s"
-    else builtin trap -- "$__skerry_a" "$__skerry_s"
+  [Dd][Ee][Bb][Uu][Gg]) __skerry_d=1 ;;
+  [Ee][Rr][Rr])
+    if [[ $__skerry_a == - ]]; then builtin trap -- 'builtin trap - ERR' ERR
+    else builtin trap -- "$__skerry_a" ERR
     fi ;;
   [Rr][Ee][Tt][Uu][Rr][Nn])
     if [[ $__skerry_a == - ]]; then builtin trap -- 'builtin trap - RETURN' RETURN
@@ -56,7 +58,9 @@ for __skerry_s; do
   *) builtin trap -- "$__skerry_a" "$__skerry_s" || __skerry_r=$? ;;
   esac
 done
-builtin return "$__skerry_r"
+[[ $__skerry_d ]] || builtin return "$__skerry_r"
+[[ $__skerry_a != - ]] || __skerry_a='builtin trap - DEBUG'
+builtin trap -- "$__skerry_a" DEBUG
 }
 `)
 }

@@ -17,7 +17,7 @@ const boot = `. /proc/self/fd/201;eval "${__skerry[1]}";builtin eval "${__skerry
 // forget removes the variable that held the script. It is a DEBUG trap: the
 // first time it runs, before the eval of boot, the variable is still needed;
 // the second time is before the script's first command.
-const forget = `((__skerry[1]++==0)) || { builtin unset __skerry; builtin trap - DEBUG; }`
+const forget = `((__skerry[1]++==0)) || { \builtin unset __skerry; \builtin trap - DEBUG; }`
 
 // prelude is what is sourced first: it takes script and text in, closes the
 // files, so that no child inherits them, and arms the capture.
@@ -36,12 +36,14 @@ func prelude(nonce string, held [][2]string, text, traps bool) []byte {
 }
 
 // finish comes after the state's own text, so everything goes through builtin,
-// which is never restored as a function.
+// which is never restored as a function, and is quoted against aliases.
 func finish(held [][2]string) string {
-	s := "builtin unset BASH_EXECUTION_STRING\n__skerry[1]=0\n"
+	s := "\\builtin unset BASH_EXECUTION_STRING\n__skerry[1]=0\n"
 	posix := ""
 	for _, v := range held {
-		line := "builtin export " + v[0] + "=" + quote(v[1]) + "\n"
+		// A locale that the image lacks is told by bash when it starts. The
+		// user was told when it was set, not with every command.
+		line := "\\builtin export " + v[0] + "=" + quote(v[1]) + " 2>/dev/null\n"
 		if v[0] == "POSIXLY_CORRECT" {
 			posix = line
 			continue
@@ -49,7 +51,7 @@ func finish(held [][2]string) string {
 		s += line
 	}
 	// POSIXLY_CORRECT is the last of all: it puts the shell in posix mode.
-	return s + posix + "builtin trap -- " + quote(forget) + " DEBUG\n"
+	return s + posix + "\\builtin trap -- " + quote(forget) + " DEBUG\n"
 }
 
 // capture is what writes the frame, the body twice. It may be entered in any
