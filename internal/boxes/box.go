@@ -37,7 +37,7 @@ var ErrTaken = errors.New("the box exists")
 // settle what must differ between them; it may change r. When the box exists
 // the error is ErrTaken.
 func (d Dirs) Claim(r *Record, choose func(others []Record) error) (*Box, error) {
-	unlock, err := d.lockAll()
+	unlock, err := d.LockAll()
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func (d Dirs) Claim(r *Record, choose func(others []Record) error) (*Box, error)
 // TakeDead takes over the box of a supervisor that is gone, so that it can be
 // cleaned up; nil when there is none, or it is alive.
 func (d Dirs) TakeDead(key string) (*Box, error) {
-	unlock, err := d.lockAll()
+	unlock, err := d.LockAll()
 	if err != nil {
 		return nil, err
 	}
@@ -143,9 +143,9 @@ const (
 	lockPause = time.Millisecond
 )
 
-// lockAll keeps every other process from making or taking over a box. It is
+// LockAll keeps every other process from making or taking over a box. It is
 // held for a few system calls.
-func (d Dirs) lockAll() (unlock func(), err error) {
+func (d Dirs) LockAll() (unlock func(), err error) {
 	f, err := os.OpenFile(filepath.Join(d.Run, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err

@@ -139,7 +139,7 @@ func (d Dirs) sweepUnfinished() error {
 	if err != nil || len(dirs) == 0 {
 		return err
 	}
-	unlock, err := d.lockAll() // whoever makes one holds it
+	unlock, err := d.LockAll() // whoever makes one holds it
 	if err != nil {
 		return err
 	}

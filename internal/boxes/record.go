@@ -162,3 +162,9 @@ func (d Dirs) Ending(key string) bool {
 
 // Socket gives the path of a sandbox's socket.
 func (d Dirs) Socket(key string) string { return filepath.Join(d.boxes(), key, socketName) }
+
+// Exists says whether there is a box of that key, alive or dead.
+func (d Dirs) Exists(key string) bool {
+	_, err := os.Lstat(filepath.Join(d.boxes(), key))
+	return err == nil
+}

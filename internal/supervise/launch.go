@@ -1,0 +1,200 @@
+//go:build linux
+
+package supervise
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// launch is one bwrap process on its way to a running init.
+type launch struct {
+	cmd    *exec.Cmd
+	args   *os.File // bwrap reads its options here, and waits until it has them all
+	hold   *os.File // a byte here lets it go on to start the init; nil when it does not wait
+	status *os.File // what it says about itself
+	stderr *tail
+	exited chan struct{} // closed when bwrap has been reaped
+
+	childSet chan struct{} // closed when child is known, or never will be
+	child    int           // the init's pid on the host; 0 when there is none
+	childFD  int           // pidfd of it, -1 when there is none
+
+	pipes sync.WaitGroup
+}
+
+// filesForChild numbers files in the order they are added.
+type filesForChild struct{ files []*os.File }
+
+const firstChildFD = 3
+
+func (f *filesForChild) add(file *os.File) int {
+	f.files = append(f.files, file)
+	return firstChildFD + len(f.files) - 1
+}
+
+func (f *filesForChild) close() {
+	for _, file := range f.files {
+		file.Close()
+	}
+}
+
+// start runs bwrap as uid, which waits for its options: until they come it has
+// done nothing, and can be put in its control groups without a race.
+//
+// The kernel kills bwrap when the *thread* that started it ends, so the caller
+// must stay locked to its thread for as long as the sandbox lives.
+func (l *launch) start(path string, uid int, child *filesForChild, argsFD int, command []string) error {
+	runtime.LockOSThread() // never unlocked: see above
+	l.cmd = exec.Command(path, append([]string{"--args", strconv.Itoa(argsFD), "--"}, command...)...)
+	l.cmd.Env = []string{} // what bwrap starts with can be read in /proc/1/environ inside
+	l.cmd.Dir = "/"
+	l.cmd.ExtraFiles = child.files
+	l.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: unix.SIGKILL}
+	if os.Geteuid() == 0 {
+		l.cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid), Groups: []uint32{}}
+	}
+	errR, errW, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	l.cmd.Stderr = errW
+	l.stderr = &tail{limit: stderrLimit}
+	err = l.cmd.Start()
+	errW.Close()
+	if err != nil {
+		errR.Close()
+		return fmt.Errorf("start %s: %w", path, err)
+	}
+	l.pipes.Go(func() {
+		defer errR.Close()
+		_, _ = io.Copy(l.stderr, errR)
+	})
+	l.childSet, l.childFD = make(chan struct{}), -1
+	l.pipes.Go(l.readStatus)
+	l.exited = make(chan struct{})
+	l.pipes.Go(func() {
+		_ = l.cmd.Wait() // its status says nothing that can be trusted: 1 is everything
+		close(l.exited)
+	})
+	return nil
+}
+
+// readStatus learns the pid of the init from bwrap, and reads on to the end.
+func (l *launch) readStatus() {
+	defer l.status.Close()
+	known := sync.OnceFunc(func() { close(l.childSet) })
+	defer known()
+	const maxStatus = 64 << 10
+	s := bufio.NewScanner(io.LimitReader(l.status, maxStatus))
+	for s.Scan() {
+		var m struct {
+			Child int `json:"child-pid"`
+		}
+		if json.Unmarshal(s.Bytes(), &m) == nil && m.Child > 1 && l.child == 0 {
+			fd, err := unix.PidfdOpen(m.Child, 0)
+			if err == nil {
+				l.child, l.childFD = m.Child, fd
+			}
+			known()
+		}
+	}
+}
+
+// sendArgs gives bwrap its options and lets it begin.
+func (l *launch) sendArgs(args []string) error {
+	defer l.args.Close()
+	var b bytes.Buffer
+	for _, a := range args {
+		b.WriteString(a)
+		b.WriteByte(0)
+	}
+	if _, err := l.args.Write(b.Bytes()); err != nil {
+		return fmt.Errorf("give bwrap its options: %w", err)
+	}
+	return nil
+}
+
+// release lets bwrap start the init.
+func (l *launch) release() error {
+	if l.hold == nil {
+		return nil
+	}
+	defer l.hold.Close()
+	_, err := l.hold.Write([]byte{1})
+	return err
+}
+
+// kill ends the sandbox and returns when none of its processes is left, or the
+// kernel did not let go of them in time.
+func (l *launch) kill() error {
+	if l.args != nil {
+		l.args.Close() // may be closed already
+	}
+	select {
+	case <-l.childSet:
+	default:
+		// bwrap may be about to make the init; with bwrap killed, it is
+		// killed too, and its pid, if it had one, came before.
+		_ = l.cmd.Process.Kill()
+	}
+	<-l.childSet
+	if l.childFD >= 0 {
+		// The first process of a pid namespace takes all others along, and
+		// counts as ended only when they are gone.
+		if err := unix.PidfdSendSignal(l.childFD, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+			return fmt.Errorf("kill the sandbox: %w", err)
+		}
+		if !waitPidfd(l.childFD, killLimit) {
+			return fmt.Errorf("kill the sandbox: process %d is still there after %v", l.child, killLimit)
+		}
+	}
+	_ = l.cmd.Process.Kill()
+	<-l.exited
+	if l.child != 0 {
+		_, _ = unix.Wait4(l.child, nil, 0, nil) // ours only when bwrap did not reap it
+	}
+	if l.childFD >= 0 {
+		unix.Close(l.childFD)
+	}
+	l.pipes.Wait()
+	return nil
+}
+
+// tail keeps the end of what is written to it.
+type tail struct {
+	mu    sync.Mutex
+	limit int
+	buf   []byte
+}
+
+const stderrLimit = 4 << 10
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.buf = append(t.buf, p...)
+	if len(t.buf) > t.limit {
+		t.buf = append(t.buf[:0], t.buf[len(t.buf)-t.limit:]...)
+	}
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return strings.TrimSpace(string(t.buf))
+}

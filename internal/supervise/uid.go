@@ -1,0 +1,95 @@
+//go:build linux
+
+package supervise
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/skerry-run/skerry/internal/boxes"
+)
+
+// The users that root's sandboxes run as: 2^28 ids above those that systemd
+// hands out to containers and below the sign bit, which some programs trip on.
+const (
+	firstUID = 0x70000000
+	uidBits  = 28
+)
+
+// chooseUID gives the user for a sandbox: its volume's, or one of its own that
+// no living sandbox, no volume, no account and no range of subordinate ids
+// has. A shared one would let sandboxes use up each other's inotify instances
+// and processes, and signal each other where namespaces fail.
+func chooseUID(d boxes.Dirs, key string, others []boxes.Record) (int, error) {
+	if os.Geteuid() != 0 {
+		return os.Geteuid(), nil
+	}
+	if uid, ok, err := d.VolumeUID(key); err != nil {
+		return 0, err
+	} else if ok {
+		return uid, nil
+	}
+	taken, err := d.VolumeUIDs()
+	if err != nil {
+		return 0, err
+	}
+	for _, r := range others {
+		taken[r.UID] = true
+	}
+	passwd, _ := os.ReadFile("/etc/passwd") // absent: no accounts
+	subuid, _ := os.ReadFile("/etc/subuid")
+	return pickUID(key, taken, accounts(passwd), ranges(subuid))
+}
+
+type idRange struct{ first, count int }
+
+func pickUID(key string, taken, accounts map[int]bool, ranges []idRange) (int, error) {
+	const tries = 1000
+next:
+	for i := range tries {
+		sum := sha256.Sum256(fmt.Appendf(nil, "%s %d", key, i))
+		uid := firstUID + int(binary.BigEndian.Uint32(sum[:])>>(32-uidBits))
+		if taken[uid] || accounts[uid] {
+			continue
+		}
+		for _, r := range ranges {
+			if uid >= r.first && uid < r.first+r.count {
+				continue next
+			}
+		}
+		return uid, nil
+	}
+	return 0, fmt.Errorf("no free user id between %d and %d", firstUID, firstUID+1<<uidBits-1)
+}
+
+func accounts(passwd []byte) map[int]bool {
+	out := map[int]bool{}
+	for line := range strings.Lines(string(passwd)) {
+		if f := strings.Split(line, ":"); len(f) > 3 {
+			if uid, err := strconv.Atoi(f[2]); err == nil {
+				out[uid] = true
+			}
+		}
+	}
+	return out
+}
+
+func ranges(subuid []byte) []idRange {
+	var out []idRange
+	for line := range strings.Lines(string(subuid)) {
+		f := strings.Split(strings.TrimSpace(line), ":")
+		if len(f) != 3 {
+			continue
+		}
+		first, err1 := strconv.Atoi(f[1])
+		count, err2 := strconv.Atoi(f[2])
+		if err1 == nil && err2 == nil {
+			out = append(out, idRange{first, count})
+		}
+	}
+	return out
+}

@@ -1,0 +1,109 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/skerry-run/skerry"
+)
+
+// theInit is skerry-init, built once for all tests. It lies where the users of
+// sandboxes can reach it.
+var theInit = sync.OnceValues(func() (string, error) {
+	if p := os.Getenv("SKERRY_TEST_INIT"); p != "" {
+		return p, nil
+	}
+	out := filepath.Join(testDir, "skerry-init")
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", out, "github.com/skerry-run/skerry/cmd/skerry-init")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build skerry-init: %w\n%s", err, text)
+	}
+	return out, nil
+})
+
+// testDir is passable by every user, which t.TempDir is not.
+var testDir string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "skerry-local-")
+	if err != nil {
+		panic(err)
+	}
+	if err := os.Chmod(dir, 0o711); err != nil {
+		panic(err)
+	}
+	testDir = dir
+	code := m.Run()
+	if err := os.RemoveAll(dir); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// newState makes an empty state folder.
+func newState(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp(testDir, "state-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dir, 0o711); err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, "s")
+}
+
+func newBackend(t testing.TB) *Backend {
+	t.Helper()
+	return backendAt(t, newState(t))
+}
+
+func backendAt(t testing.TB, state string) *Backend {
+	t.Helper()
+	path, err := theInit()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := New(Config{StateDir: state, Init: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func within(t testing.TB, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// sh runs a script in a fresh run and gives its result.
+func sh(t testing.TB, b *Backend, script string, change ...func(*skerry.RunSpec)) skerry.Result {
+	t.Helper()
+	spec := skerry.RunSpec{
+		Sandbox: skerry.SandboxSpec{Ref: skerry.Ref{Name: "t-" + strings.ReplaceAll(t.Name(), "/", "-")}},
+		Command: skerry.CommandSpec{Argv: []string{"bash", "-c", script}},
+	}
+	for _, f := range change {
+		f(&spec)
+	}
+	return skerry.Run(within(t, time.Minute), b, spec)
+}
+
+func TestRunTrue(t *testing.T) {
+	b := newBackend(t)
+	r := sh(t, b, "id; echo hi")
+	t.Logf("%+v", r)
+	if r.Outcome != skerry.Exited || *r.ExitCode != 0 {
+		t.Fatal(r)
+	}
+}
