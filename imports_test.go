@@ -20,9 +20,15 @@ var mayImport = map[string][]string{
 	".": {},
 
 	// Backends and what they are made of.
-	"local":              {".", "internal/attach", "internal/cgroups", "internal/seccompbpf", "internal/supervise", "internal/initd/config"},
-	"internal/attach":    {".", "internal/initproto"},
-	"internal/supervise": {"internal/control", "internal/cgroups"},
+	"local":               {".", "internal/attach", "internal/boxes", "internal/bwrap", "internal/cgroups", "internal/hostnet", "internal/seccompbpf", "internal/sweep"},
+	"internal/attach":     {".", "internal/initproto"},
+	"internal/boxes":      {"."},
+	"internal/bwrap":      {"."},
+	"internal/cgroups":    {},
+	"internal/hostnet":    {"."},
+	"internal/seccompbpf": {},
+	"internal/sweep":      {".", "internal/boxes", "internal/cgroups", "internal/hostnet"},
+	"internal/supervise":  {".", "internal/boxes", "internal/bwrap", "internal/cgroups", "internal/control", "internal/hostnet", "internal/initd", "internal/sweep"},
 
 	// Inside the sandbox. Nothing here may reach a backend or a client.
 	"internal/initd":      {".", "internal/initproto", "internal/control", "internal/sandboxfs", "internal/shellstate"},
