@@ -58,6 +58,7 @@ type command struct {
 type stopReason struct {
 	outcome skerry.Outcome
 	reason  string
+	end     bool // the whole sandbox ends, keepers and all
 }
 
 // ended says whether the program's end is known.
@@ -164,8 +165,13 @@ func (c *command) note(format string, args ...any) {
 // adopt ends a command whose keeper was killed, which only user code does. The
 // tree belongs to PID 1 now, and is not trusted any longer.
 func (c *command) adopt() {
-	c.note("the process that kept this command was killed from inside the sandbox, and everything it had started with it")
 	defer c.server.reaper.forget(c.pid)
+	c.mu.Lock()
+	ours := c.stop != nil && c.stop.end
+	c.mu.Unlock()
+	if !ours {
+		c.note("the process that kept this command was killed from inside the sandbox, and everything it had started with it")
+	}
 	limit := time.NewTimer(killPatience)
 	defer limit.Stop()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -178,7 +184,11 @@ func (c *command) adopt() {
 			return
 		case <-tick.C:
 		case <-limit.C:
-			c.publish(skerry.Exit{Outcome: skerry.Lost, Reason: "sandbox_hostile: the process that knew how the command ended was killed from inside the sandbox"})
+			c.drain()
+			c.publish(skerry.Exit{
+				Outcome: skerry.Lost, Duration: sinceMonotonic(c.begin, monotonic()), Usage: usage{}.until(usage{}, packet{}),
+				Reason: "sandbox_hostile: the process that knew how the command ended was killed from inside the sandbox",
+			})
 			return
 		}
 	}
@@ -250,6 +260,16 @@ func (c *command) publish(exit skerry.Exit) {
 	close(c.done)
 	c.stdin.programEnded()
 	c.server.commandEnded(c)
+}
+
+// wasStarted waits until it is known whether the program runs or ran.
+func (c *command) wasStarted(ctx context.Context) bool {
+	select {
+	case <-c.ready:
+		return c.startErr == nil
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // wait gives the end of the program.

@@ -160,6 +160,7 @@ func (s *Server) admit(g *gate, c net.Conn, proved bool) {
 		return
 	}
 	s.clients++
+	s.life.busy()
 	s.mu.Unlock()
 	cc := &clientConn{Conn: c, session: &clientSession{proved: proved}, closed: s.clientGone}
 	select {
@@ -173,4 +174,5 @@ func (s *Server) clientGone() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.clients--
+	s.restLocked()
 }

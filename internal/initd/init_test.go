@@ -280,15 +280,15 @@ func (b *box) start(r *pb.StartRequest) *pb.StartReply {
 
 func (b *box) follow(id string) result {
 	b.t.Helper()
-	r, err := b.tryFollow(id, pb.OutputRequest{Id: id})
+	r, err := b.tryFollow(id, 0, 0)
 	if err != nil {
 		b.t.Fatalf("output: %v", err)
 	}
 	return r
 }
 
-func (b *box) tryFollow(id string, from pb.OutputRequest) (r result, err error) {
-	stream, err := b.Output(b.ctx(), &pb.OutputRequest{Id: id, StdoutOffset: from.StdoutOffset, StderrOffset: from.StderrOffset})
+func (b *box) tryFollow(id string, stdout, stderr int64) (r result, err error) {
+	stream, err := b.Output(b.ctx(), &pb.OutputRequest{Id: id, StdoutOffset: stdout, StderrOffset: stderr})
 	if err != nil {
 		return r, err
 	}

@@ -107,7 +107,7 @@ func sinceMonotonic(start, end int64) time.Duration { return time.Duration(max(0
 
 // memfdOf gives an unlinked file in memory that holds data, read from its start.
 func memfdOf(name string, data []byte) (*os.File, error) {
-	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC)
+	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
 		return nil, fmt.Errorf("memfd: %w", err)
 	}
@@ -122,6 +122,20 @@ func memfdOf(name string, data []byte) (*os.File, error) {
 			return nil, fmt.Errorf("memfd: %w", err)
 		}
 		off += n
+	}
+	return f, nil
+}
+
+// sealedMemfd is memfdOf for user code, which can't change it.
+func sealedMemfd(name string, data []byte) (*os.File, error) {
+	f, err := memfdOf(name, data)
+	if err != nil {
+		return nil, err
+	}
+	const seals = unix.F_SEAL_WRITE | unix.F_SEAL_GROW | unix.F_SEAL_SHRINK | unix.F_SEAL_SEAL
+	if _, err := unix.FcntlInt(uintptr(rawFD(f)), unix.F_ADD_SEALS, seals); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("memfd: %w", err)
 	}
 	return f, nil
 }

@@ -54,8 +54,8 @@ func (r *reaper) alive(pid int) bool {
 // lock until it knows its child, so a keeper is never taken for a stranger.
 func (r *reaper) stranger(pid int) bool { return !r.alive(pid) }
 
-// run reaps until done is closed.
-func (r *reaper) run(done <-chan struct{}) {
+// run reaps for as long as the init lives.
+func (r *reaper) run() {
 	const burst = 64 // then others get the processor, however many zombies a bomb leaves
 	for n := 1; ; n++ {
 		var status syscall.WaitStatus
@@ -66,16 +66,9 @@ func (r *reaper) run(done <-chan struct{}) {
 			select {
 			case <-r.wake:
 			case <-time.After(time.Second): // an orphan may have come that fork knows nothing of
-			case <-done:
-				return
 			}
 		default:
 			r.reaped(pid, status)
-		}
-		select {
-		case <-done:
-			return
-		default:
 		}
 		if n%burst == 0 {
 			runtime.Gosched()

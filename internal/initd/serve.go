@@ -72,8 +72,9 @@ func serve(configFD, controlFD int, listen string) error {
 	}
 	defer fs.Close()
 	s := newServer(config, fs, line)
-	go s.reaper.run(s.done)
+	go s.reaper.run()
 	go s.nursery.fill(s.done)
+	s.beginLife()
 	g := newGate()
 	srv := newGRPC(s, &service{Server: s, fileService: fileService{fs}})
 	go func() { _ = srv.Serve(g) }()
@@ -109,9 +110,14 @@ const (
 
 // shutDown ends everything in the sandbox, tells why, and returns.
 func (s *Server) shutDown(g *gate, stopServing func(context.Context)) error {
+	running := s.endCommands()
 	killEverything()
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownGrace)
 	defer cancel()
+	for _, c := range running {
+		_, _ = c.wait(ctx)
+	}
+	close(s.emptied)
 	stopServing(ctx)
 	g.Close()
 	if s.line != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/skerry-run/skerry"
 	"github.com/skerry-run/skerry/internal/control"
+	"github.com/skerry-run/skerry/internal/shellstate"
 )
 
 const (
@@ -27,6 +28,7 @@ type Server struct {
 	line    *supervisor // nil without a control line
 	digests [32]byte    // key of the digests of requests
 	bootID  string
+	shell   shell
 	keys    keyring
 
 	mu       sync.Mutex
@@ -35,8 +37,10 @@ type Server struct {
 	running  int
 	clients  int
 	ending   string // why the sandbox ends; "" while it lives
+	life     lifetime
 
-	done chan struct{} // closed when the sandbox ends
+	done    chan struct{} // closed when the sandbox ends
+	emptied chan struct{} // closed when nothing is left in it then
 }
 
 // newServer makes the state for config. line may be nil.
@@ -48,8 +52,10 @@ func newServer(config Config, files skerry.Files, line *control.Line) *Server {
 		usage:    counters{config.CgroupRoot},
 		commands: map[string]*command{},
 		done:     make(chan struct{}),
+		emptied:  make(chan struct{}),
 	}
 	s.nursery = newNursery(s.reaper, config.userLimits())
+	s.shell.state = shellstate.State{Dir: config.Workspace, Env: config.Env}
 	if line != nil {
 		s.line = newSupervisor(line, s)
 	}
@@ -95,6 +101,7 @@ func (s *Server) add(c *command) (existing *command, err error) {
 			WithHint("wait for one to end, or end one")
 	}
 	s.running++
+	s.life.busy()
 	s.commands[c.id] = c
 	s.order = append(s.order, c)
 	return nil, nil
@@ -106,6 +113,7 @@ func (s *Server) remove(c *command) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.running--
+	s.restLocked()
 	delete(s.commands, c.id)
 	for i, o := range s.order {
 		if o == c {
@@ -120,6 +128,7 @@ func (s *Server) commandEnded(c *command) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.running--
+	s.restLocked()
 	if len(s.order)-s.running <= maxEnded {
 		return
 	}
@@ -183,6 +192,32 @@ func (s *Server) stop(reason string) {
 		s.ending = reason
 		close(s.done)
 	}
+}
+
+// endCommands says of every command that runs why it ends now.
+func (s *Server) endCommands() []*command {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	why := stopReason{outcome: skerry.Cancelled, reason: "the sandbox was ended (" + s.ending + ")", end: true}
+	var running []*command
+	for _, c := range s.order {
+		select {
+		case <-c.ready:
+		default:
+			continue
+		}
+		if c.startErr != nil || c.ended() {
+			continue
+		}
+		c.mu.Lock()
+		if c.stop == nil {
+			c.stop = &why
+		}
+		c.stop.end = true
+		c.mu.Unlock()
+		running = append(running, c)
+	}
+	return running
 }
 
 // killPause is between two looks at whether everything is gone.

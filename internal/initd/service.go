@@ -154,7 +154,7 @@ func (s *service) Cancel(ctx context.Context, r *pb.CancelRequest) (*pb.Exit, er
 	if reason == "" {
 		reason = "cancelled by the caller"
 	}
-	c.end(stopReason{skerry.Cancelled, reason})
+	c.end(stopReason{outcome: skerry.Cancelled, reason: reason})
 	e, err := c.wait(ctx)
 	if err != nil {
 		return nil, err
@@ -204,7 +204,11 @@ func (s *service) ReadUsage(context.Context, *pb.Empty) (*pb.Usage, error) {
 	return usageMessage(s.usage.read().now()), nil
 }
 
-func (s *service) Shutdown(context.Context, *pb.Empty) (*pb.Empty, error) {
+func (s *service) Shutdown(ctx context.Context, _ *pb.Empty) (*pb.Empty, error) {
 	s.stop("shutdown")
+	select {
+	case <-s.emptied:
+	case <-ctx.Done():
+	}
 	return &pb.Empty{}, nil
 }
