@@ -15,7 +15,7 @@ import (
 type command struct {
 	sandbox  *Sandbox
 	id       string
-	earliest time.Time // it can't have started before; zero when not known
+	earliest time.Time // it can't have started before, by our own clock; zero when not known
 
 	stdinTaken atomic.Bool
 
@@ -135,11 +135,14 @@ func (c *command) end(ctx context.Context, op string, ask func(context.Context, 
 	return e, nil
 }
 
+// maxReasonSent leaves room for what clean puts in the place of bytes.
+const maxReasonSent = 300
+
 // Cancel ends the program and everything it started.
 func (c *command) Cancel(ctx context.Context, reason string) error {
 	const op = "cancel command"
 	_, err := c.end(ctx, op, func(ctx context.Context, l *link) (*pb.Exit, error) {
-		return l.client.Cancel(ctx, &pb.CancelRequest{Id: c.id, Reason: clean(reason, maxReason)})
+		return l.client.Cancel(ctx, &pb.CancelRequest{Id: c.id, Reason: clean(reason, maxReasonSent)})
 	})
 	return err
 }

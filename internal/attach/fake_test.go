@@ -123,24 +123,21 @@ func (f *fakeInit) info(id string, c *fakeCommand) *pb.CommandInfo {
 // session is one connection's part of the fake: who it is talking to.
 type session struct {
 	*fakeInit
-	nonces       [2][]byte
-	proved       bool
-	handshakeErr error
+	nonces [2][]byte
+	proved bool
 }
 
 func (s *session) Hello(_ context.Context, r *pb.HelloRequest) (*pb.HelloReply, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if r.SetKey != nil {
-		if s.key != nil && !hmac.Equal(s.key, r.SetKey) {
-			return nil, pb.ToStatus(skerry.Errorf(skerry.Denied, "", "the key is set"))
-		}
+	setting := r.SetKey != nil && s.key == nil
+	if setting {
 		s.key = r.SetKey
 	}
 	nonce := make([]byte, pb.NonceBytes)
 	rand.Read(nonce)
 	s.nonces = [2][]byte{r.ClientNonce, nonce}
-	s.proved = s.trusted || r.SetKey != nil
+	s.proved = s.trusted || setting
 	reply := &pb.HelloReply{Protocol: pb.Version, Version: "fake", InitNonce: nonce, SandboxUid: s.uid, BootId: s.bootID, Authenticated: s.proved, Session: true}
 	if s.key != nil {
 		reply.Proof = mac(s.key, "init", r.ClientNonce, nonce)
@@ -154,7 +151,7 @@ func (s *session) Hello(_ context.Context, r *pb.HelloRequest) (*pb.HelloReply, 
 func (s *session) Prove(_ context.Context, r *pb.ProveRequest) (*pb.ProveReply, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !hmac.Equal(r.Proof, mac(s.key, "client", s.nonces[0], s.nonces[1])) {
+	if s.key == nil || !hmac.Equal(r.Proof, mac(s.key, "client", s.nonces[0], s.nonces[1])) {
 		return nil, pb.ToStatus(skerry.Errorf(skerry.Denied, "", "wrong proof"))
 	}
 	s.proved = true
@@ -327,11 +324,12 @@ func (f *fakeInit) Stdin(stream grpc.ClientStreamingServer[pb.StdinRequest, pb.S
 			}
 		}
 		c.inMu.Lock()
-		if r.Offset != int64(len(c.in)) {
+		have := int64(len(c.in)) - r.Offset // an older stream may have brought it meanwhile
+		if have < 0 {
 			c.inMu.Unlock()
-			return pb.ToStatus(skerry.Errorf(skerry.Conflict, "", "input at %d, expected at %d", r.Offset, len(c.in)))
+			return pb.ToStatus(skerry.Errorf(skerry.Invalid, "", "input at %d, expected at %d", r.Offset, len(c.in)))
 		}
-		c.in = append(c.in, r.Data...)
+		c.in = append(c.in, r.Data[min(have, int64(len(r.Data))):]...)
 		c.inDone = c.inDone || r.Eof
 		c.inMu.Unlock()
 	}

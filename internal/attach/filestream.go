@@ -7,6 +7,7 @@ import (
 	"errors"
 	"hash"
 	"io"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -70,7 +71,11 @@ func (r *fileRead) attempt(ctx context.Context, l *link) error {
 			return err
 		}
 		if chunk.Info != nil {
-			return r.finish(op, chunk)
+			if err := r.finish(op, chunk); err != nil {
+				return err
+			}
+			defer time.AfterFunc(endGrace, cancel).Stop()
+			return ended(op, stream.RecvMsg(chunk))
 		}
 		if err := r.data(op, chunk.Data); err != nil {
 			return err
@@ -103,6 +108,8 @@ func (r *fileRead) data(op string, p []byte) error {
 		return violation(op, "a piece of %d bytes, at most %d", n, pb.ChunkBytes)
 	case r.length >= 0 && r.got+n > r.length:
 		return violation(op, "more than the %d bytes that were asked for", r.length)
+	case r.offset+r.got+n > r.info.Size: // a file that grows meanwhile is read up to the size it had
+		return violation(op, "more than the %d bytes that the file has", r.info.Size)
 	}
 	r.hash.Write(p)
 	if _, err := r.w.Write(p); err != nil {
@@ -124,7 +131,7 @@ func (r *fileRead) finish(op string, chunk *pb.FileChunk) error {
 		return err
 	}
 	r.info = info
-	whole := r.offset == 0 && r.got >= info.Size
+	whole := r.offset == 0 && r.got == info.Size
 	sum := hex.EncodeToString(r.hash.Sum(nil))
 	if info.SHA256 != "" && whole && info.SHA256 != sum {
 		return violation(op, "the digest of the file is not that of the bytes that came")
@@ -248,7 +255,12 @@ func (f files) tarOut(ctx context.Context, l *link, op, name string, w io.Writer
 		case reply.Done != nil && len(reply.Data) > 0 || reply.Done == nil && len(reply.Data) == 0 || len(reply.Data) > pb.ChunkBytes:
 			return skerry.TarResult{}, violation(op, "a message of a tar stream with %d bytes, last: %v", len(reply.Data), reply.Done != nil)
 		case reply.Done != nil:
-			return tarResult(op, reply.Done)
+			result, err := tarResult(op, reply.Done)
+			if err != nil {
+				return skerry.TarResult{}, err
+			}
+			defer time.AfterFunc(endGrace, cancel).Stop()
+			return result, ended(op, stream.RecvMsg(reply))
 		}
 		*wrote = true
 		if _, err := w.Write(reply.Data); err != nil {

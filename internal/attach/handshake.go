@@ -26,14 +26,9 @@ func (s *Sandbox) handshake(ctx context.Context, l *link) error {
 	rand.Read(nonce) // never fails
 	request := &pb.HelloRequest{Protocol: pb.Version, ClientNonce: nonce}
 	if s.cfg.SetKey && !s.keySet {
-		request.SetKey = s.cfg.Key
+		request.SetKey = s.cfg.Key // an init that has it already, because its answer got lost, just proves it
 	}
 	hello, err := l.client.Hello(ctx, request)
-	if err != nil && request.SetKey != nil && fromInit(err) {
-		// An earlier answer may have been lost after the key had been set.
-		request.SetKey = nil
-		hello, err = l.client.Hello(ctx, request)
-	}
 	if err != nil {
 		return err
 	}
@@ -50,7 +45,7 @@ func (s *Sandbox) handshake(ctx context.Context, l *link) error {
 		return otherInit(skerry.NotFound, "the sandbox is gone: another one, %q, has its place", clean(hello.SandboxUid, maxBootID))
 	}
 	if s.cfg.Key != nil {
-		if !s.provesKey(hello, nonce, request.SetKey != nil) {
+		if !hmac.Equal(hello.Proof, mac(s.cfg.Key, "init", nonce, hello.InitNonce)) {
 			return otherInit(skerry.Denied, "the init does not know the sandbox's key").
 				WithHint("the sandbox was made by somebody else, or something in it pretends to be its init")
 		}
@@ -84,15 +79,6 @@ func (e *otherInitError) Error() string { return e.text }
 func isOtherInit(err error) bool {
 	_, ok := errors.AsType[*otherInitError](err)
 	return ok
-}
-
-// provesKey says whether hello shows that the init knows the key. In the
-// answer that sets it there may be no proof yet.
-func (s *Sandbox) provesKey(hello *pb.HelloReply, nonce []byte, setting bool) bool {
-	if setting && len(hello.Proof) == 0 {
-		return true
-	}
-	return hmac.Equal(hello.Proof, mac(s.cfg.Key, "init", nonce, hello.InitNonce))
 }
 
 func mac(key []byte, who string, clientNonce, initNonce []byte) []byte {

@@ -136,7 +136,7 @@ func (l *link) ping(ctx context.Context, timeout time.Duration) bool {
 	for {
 		select {
 		case err := <-answered:
-			return err == nil
+			return err == nil || fromInit(err)
 		case <-timer.C:
 			now := l.conn.received.Load()
 			if now-before >= dripBytes {

@@ -80,7 +80,7 @@ func (s *Sandbox) Start(ctx context.Context, spec skerry.CommandSpec) (skerry.Co
 		return nil, err
 	}
 	if reply.Attached {
-		c.earliest = s.cfg.Info.Created
+		c.earliest = time.Time{}
 	}
 	if _, err := c.learn(op, reply.Info); err != nil {
 		return nil, s.distrust(err)
@@ -94,7 +94,7 @@ func (s *Sandbox) Command(ctx context.Context, id string) (skerry.Command, error
 	if err := skerry.ValidateName("command id", id); err != nil {
 		return nil, err
 	}
-	c := &command{sandbox: s, id: id, earliest: s.cfg.Info.Created}
+	c := &command{sandbox: s, id: id}
 	var reply *pb.CommandInfo
 	err := s.retry(ctx, op, func(ctx context.Context, l *link) (err error) {
 		reply, err = l.client.Command(ctx, &pb.CommandRef{Id: id})
@@ -122,7 +122,7 @@ func (s *Sandbox) Commands(ctx context.Context) ([]skerry.CommandInfo, error) {
 	}
 	infos := make([]skerry.CommandInfo, 0, len(reply.Commands))
 	for _, c := range reply.Commands {
-		info, err := commandInfo(op, c, s.cfg.Info.Created)
+		info, err := commandInfo(op, c, time.Time{})
 		if err != nil {
 			return nil, s.distrust(err)
 		}

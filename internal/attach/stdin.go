@@ -16,6 +16,10 @@ import (
 // has taken it, so that it can be sent again after a break.
 const stdinWindow = 1 << 20
 
+// stdinPiece is one message of input: small, so that even a stream that never
+// lasts long carries some of it.
+const stdinPiece = 32 << 10
+
 // Stdin gives the program's standard input. What is written is on its way when
 // Write returns; Close returns when the program's end has taken all of it. ctx
 // bounds the writer's whole life. After the program's end writes fail with
@@ -173,10 +177,15 @@ func (w *stdin) taken(at *pb.StdinReply) (over bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	n := at.Offset - w.base
-	if n < 0 || n > int64(len(w.buf)) {
+	if w.eof && !at.Closed && n == int64(len(w.buf))+1 { // a terminal takes the end of file as one more byte, and stays open
+		w.base, w.buf = at.Offset-1, nil
+		return true, nil
+	}
+	if n < 0 || n > int64(len(w.buf)) && !at.Closed || n > int64(len(w.buf))+1 {
 		return false, violation(op, "it has input up to %d, %d to %d were sent", at.Offset, w.base, w.base+int64(len(w.buf)))
 	}
-	w.base = at.Offset
+	n = min(n, int64(len(w.buf)))
+	w.base += n
 	w.buf = w.buf[:copy(w.buf, w.buf[n:])]
 	signal(w.room)
 	switch {
@@ -255,7 +264,7 @@ func (w *stdin) send(stream grpc.ClientStreamingClient[pb.StdinRequest, pb.Stdin
 	request := &pb.StdinRequest{Id: w.command.id, Offset: base}
 	for at := 0; ; {
 		w.mu.Lock()
-		end := min(len(w.buf), at+pb.ChunkBytes)
+		end := min(len(w.buf), at+stdinPiece)
 		request.Data = append(request.Data[:0], w.buf[at:end]...)
 		request.Eof = w.eof && end == len(w.buf)
 		full := end == stdinWindow
