@@ -181,10 +181,22 @@ func (f *FS) makeFolder(p place) (*folder, error) {
 		return nil, err
 	}
 	defer parent.close()
-	if err := parent.mkdir(p.name(), 0o755); err != nil && !errors.Is(err, unix.EEXIST) {
+	err = parent.mkdir(p.name(), 0o755)
+	if err != nil && !errors.Is(err, unix.EEXIST) {
 		return nil, err
 	}
-	return parent.openFolder(p.name())
+	if d, err = parent.openFolder(p.name()); !errors.Is(err, unix.ENOTDIR) {
+		return d, err
+	}
+	// It may be a link to a folder that does not exist yet.
+	at, err := f.follow(p, true)
+	if err != nil {
+		return nil, err
+	}
+	if at.root == p.root && slices.Equal(at.elems, p.elems) {
+		return nil, unix.ENOTDIR
+	}
+	return f.makeFolder(at)
 }
 
 // openParent opens the folder that p is in.
