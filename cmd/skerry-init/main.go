@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"github.com/skerry-run/skerry/internal/initd"
+	"github.com/skerry-run/skerry/internal/probe"
 	"github.com/skerry-run/skerry/internal/supervise"
 )
 
@@ -18,6 +19,7 @@ const usage = `usage:
   skerry-init serve --config-fd N [--control-fd N] [--listen NAME]
   skerry-init connect NAME
   skerry-init supervise    (started by the local backend only)
+  skerry-init probe [ATTACK ARGS...]   (started by skerry verify)
   skerry-init version
 `
 
@@ -37,6 +39,8 @@ func run(args []string, stderr io.Writer) int {
 		return initd.ConnectMain(args, os.Stdin, os.Stdout, stderr)
 	case "supervise":
 		return supervise.Main()
+	case "probe":
+		return probe.Main(args, os.Stdout, stderr)
 	case "version":
 		fmt.Println(initd.Version)
 		return 0

@@ -1,0 +1,228 @@
+//go:build linux
+
+package probe
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// resourceAttacks use up what is shared. Whoever starts them says how much the
+// sandbox may have.
+var resourceAttacks = []Attack{
+	{Name: "disk", Tries: "fill every writable place, with files and with unlinked files", Args: "BYTES", run: disk},
+	{Name: "memory", Tries: "hold more memory than the limit, in several processes", Args: "BYTES", run: memory},
+	{Name: "processes", Tries: "start more processes than the limit: a fork bomb of double forks", Args: "COUNT", run: processes},
+	{Name: "inotify", Tries: "take an inotify instance while a neighbour has taken all of its own", run: inotify},
+	{Name: "fork", Tries: "start a process while a neighbour has started all of its own", run: fork},
+	{Name: "kill-all", Tries: "kill every process with kill(-1); whoever starts it looks whether the init still answers", run: killAll},
+}
+
+// bytesArg reads the one argument of an attack.
+func bytesArg(args []string) (int64, error) {
+	if len(args) != 1 {
+		return 0, fmt.Errorf("it needs one number")
+	}
+	return strconv.ParseInt(args[0], 10, 64)
+}
+
+func disk(args []string) Finding {
+	limit, err := bytesArg(args)
+	if err != nil {
+		return unknown("%v", err)
+	}
+	var total int64
+	var told []string
+	block := make([]byte, 1<<20)
+	var held []int
+	defer func() {
+		for _, fd := range held {
+			unix.Close(fd)
+		}
+	}()
+	for _, dir := range writablePlaces() {
+		for _, hidden := range []bool{true, false} {
+			path := filepath.Join(dir, fmt.Sprintf(".skerry-probe-%v", hidden))
+			fd, err := unix.Open(path, unix.O_CREAT|unix.O_WRONLY|unix.O_CLOEXEC, 0o600)
+			if err != nil {
+				told = append(told, fmt.Sprintf("%s: %v", dir, err))
+				continue
+			}
+			held = append(held, fd)
+			if hidden {
+				_ = unix.Unlink(path)
+			} else {
+				defer os.Remove(path)
+			}
+			var here int64
+			for {
+				n, err := unix.Write(fd, block)
+				here += int64(max(n, 0))
+				total += int64(max(n, 0))
+				if err != nil {
+					told = append(told, fmt.Sprintf("%s: %v after %d KiB", dir, err, here>>10))
+					break
+				}
+				if total > limit {
+					return open("wrote %d MiB, the last in %s", total>>20, dir)
+				}
+			}
+		}
+	}
+	if total == 0 {
+		return unknown("nothing could be written at all: %s", brief(told))
+	}
+	return blocked("%d MiB fit in all: %s", total>>20, brief(told))
+}
+
+// writablePlaces gives the folders that can be written, as deep as two levels
+// below each mount.
+func writablePlaces() []string {
+	var places []string
+	seen := map[string]bool{}
+	try := func(dir string) {
+		if seen[dir] {
+			return
+		}
+		seen[dir] = true
+		if writeFile(filepath.Join(dir, ".skerry-probe")) == nil {
+			places = append(places, dir)
+		}
+	}
+	f, err := os.Open("/proc/self/mountinfo")
+	if err != nil {
+		return []string{"/workspace", "/tmp", "/dev/shm"}
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		fields := strings.Fields(lines.Text())
+		if len(fields) < 5 {
+			continue
+		}
+		dir := unescapeMount(fields[4])
+		if strings.HasPrefix(dir, "/proc") || strings.HasPrefix(dir, "/sys") {
+			continue
+		}
+		try(dir)
+		deeper, _ := filepath.Glob(filepath.Join(dir, "*"))
+		const most = 200
+		for _, d := range deeper[:min(len(deeper), most)] {
+			if info, err := os.Lstat(d); err == nil && info.IsDir() {
+				try(d)
+			}
+		}
+	}
+	return places
+}
+
+// unescapeMount undoes the octal escapes of mountinfo.
+func unescapeMount(s string) string {
+	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
+}
+
+func memory(args []string) Finding {
+	limit, err := bytesArg(args)
+	if err != nil {
+		return unknown("%v", err)
+	}
+	// A shared anonymous map counts for the whole, whoever touches it; the
+	// process that holds it is the one that the kernel ends.
+	const step = 8 << 20
+	var total int64
+	for total <= limit {
+		m, err := unix.Mmap(-1, 0, step, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_POPULATE)
+		if err != nil {
+			return manyHogs(limit, total, err)
+		}
+		for i := 0; i < len(m); i += os.Getpagesize() {
+			m[i] = 1
+		}
+		total += step
+	}
+	return open("held %d MiB", total>>20)
+}
+
+// manyHogs goes on after one process was refused: where only processes are
+// bounded and not the sandbox, several hold more.
+func manyHogs(limit, had int64, refused error) Finding {
+	const hogs = 4
+	if had*hogs < limit {
+		return blocked("one process was refused at %d MiB (%v)", had>>20, refused)
+	}
+	return open("one process was refused at %d MiB (%v), but several may each have as much", had>>20, refused)
+}
+
+// forkIdle makes a child that does nothing until it is killed.
+func forkIdle() (int, error) {
+	pid, _, e := unix.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
+	if e != 0 {
+		return 0, e
+	}
+	if pid == 0 {
+		idleChild()
+	}
+	return int(pid), nil
+}
+
+// idleChild waits for ever in a child that has none of the parent's threads.
+func idleChild() {
+	for {
+		_, _, _ = unix.RawSyscall6(unix.SYS_PPOLL, 0, 0, 0, 0, 0, 0)
+	}
+}
+
+func processes(args []string) Finding {
+	limit, err := bytesArg(args)
+	if err != nil {
+		return unknown("%v", err)
+	}
+	// The children are not ended here: that is the sandbox's work, and part of
+	// what is tested.
+	for n := int64(0); ; n++ {
+		pid, _, e := unix.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
+		if e != 0 {
+			return blocked("%v after %d processes", e, n)
+		}
+		if pid == 0 {
+			_, _, _ = unix.RawSyscall(unix.SYS_SETSID, 0, 0, 0)
+			idleChild()
+		}
+		if n > limit {
+			return open("started %d processes", n)
+		}
+	}
+}
+
+func inotify([]string) Finding {
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC)
+	if err != nil {
+		return open("the neighbour has used up this sandbox's instances too: %v", err)
+	}
+	unix.Close(fd)
+	return blocked("there are instances left here")
+}
+
+func fork([]string) Finding {
+	pid, err := forkIdle()
+	if err != nil {
+		return open("the neighbour has used up this sandbox's processes too: %v", err)
+	}
+	_ = unix.Kill(pid, unix.SIGKILL)
+	_, _ = unix.Wait4(pid, nil, 0, nil)
+	return blocked("a process can be started here")
+}
+
+func killAll([]string) Finding {
+	signal.Ignore(unix.SIGTERM)
+	if err := unix.Kill(-1, unix.SIGKILL); err != nil {
+		return judge(attempt{"kill(-1)", err})
+	}
+	return unknown("kill(-1) was sent; what counts is whether the init still answers")
+}
