@@ -115,11 +115,16 @@ func (a *app) backend(cmd *cobra.Command) (*config.Config, skerry.Backend, error
 	if err != nil {
 		return nil, nil, err
 	}
+	b, err := a.backendOf(c)
+	return c, b, err
+}
+
+func (a *app) backendOf(c *config.Config) (skerry.Backend, error) {
 	b, err := a.openBackend(c)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	return c, &patient{Backend: b, limit: c.Timeouts.Start, progress: a.newProgress()}, nil
+	return &patient{Backend: b, limit: c.Timeouts.Start, progress: a.newProgress()}, nil
 }
 
 func (a *app) onRestore(f func()) {
@@ -174,6 +179,23 @@ func unknownCommand(cmd *cobra.Command, args []string) error {
 		return err.WithHint("did you mean %s?", strings.Join(near, " or "))
 	}
 	return err.WithHint("see %s --help", cmd.CommandPath())
+}
+
+// wantArgs refuses fewer words than least, or more than most unless that is
+// negative.
+func wantArgs(least, most int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		what := ""
+		switch {
+		case len(args) < least:
+			what = "something is missing"
+		case most >= 0 && len(args) > most:
+			what = fmt.Sprintf("%q is one word too many", args[most])
+		default:
+			return nil
+		}
+		return skerry.Errorf(skerry.Invalid, "", "%s: want %s", what, cmd.UseLine()).WithHint("see %s --help", cmd.CommandPath())
+	}
 }
 
 // group is a command that only holds others.

@@ -21,7 +21,7 @@ func (a *app) configCommand() *cobra.Command {
 func (a *app) configShowCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "show", Short: "Print every setting in force and where it comes from", Args: cobra.NoArgs,
+		Use: "show", Short: "Print every setting in force and where it comes from", Args: wantArgs(0, 0),
 		Long: `Print every setting in force and where it comes from: built-in, a line of the
 configuration file, a variable of the environment, or a flag. The later wins:
 built-in, file, profile, environment (TERMINAL_* below SKERRY_*), flags.

@@ -25,7 +25,7 @@ type doctorView struct {
 func (a *app) doctorCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "doctor", Short: "Find out whether sandboxes work here, and what is not enforced", Args: cobra.NoArgs,
+		Use: "doctor", Short: "Find out whether sandboxes work here, and what is not enforced", Args: wantArgs(0, 0),
 		Long: "Find out whether sandboxes work here, and what can't be enforced. The exit code is 0 unless a\n" +
 			"finding says that sandboxes can't work; then it is 125.",
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -74,6 +74,10 @@ func (p *progress) end() {
 	<-p.done
 }
 
+// outerStart is how much later than the backend's own start timeout ours
+// comes: the inner one knows what it was waiting for.
+const outerStart = 5 * time.Second
+
 // patient is a backend whose Create waits as long as the settings allow, and
 // shows what it waits for.
 type patient struct {
@@ -84,7 +88,7 @@ type patient struct {
 
 func (b *patient) Create(ctx context.Context, spec skerry.SandboxSpec) (skerry.Sandbox, error) {
 	late := errors.New("start timeout")
-	ctx, cancel := context.WithTimeoutCause(ctx, b.limit, late)
+	ctx, cancel := context.WithTimeoutCause(ctx, b.limit+outerStart, late)
 	defer cancel()
 	b.progress.begin("making the sandbox")
 	defer b.progress.end()

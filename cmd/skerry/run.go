@@ -58,14 +58,14 @@ that start with # are skipped.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.program.hasCode = cmd.Flags().Changed("code")
 			o.program.args, o.program.dash = args, cmd.ArgsLenAtDash()
-			c, b, err := a.backend(cmd)
-			if err != nil {
-				return err
-			}
 			if cmd.Flags().Changed("id") && o.id == "" {
 				return skerry.Errorf(skerry.Invalid, "--id", "it is empty")
 			}
-			return a.doRun(cmd.Context(), c, b, o)
+			c, err := a.config(cmd)
+			if err != nil {
+				return err
+			}
+			return a.doRun(cmd.Context(), c, o)
 		},
 	}
 	f := cmd.Flags()
@@ -192,8 +192,17 @@ func sandboxSpec(c *config.Config, l skerry.Language) skerry.SandboxSpec {
 	return spec
 }
 
-func (a *app) doRun(ctx context.Context, c *config.Config, b skerry.Backend, o runOptions) error {
+func (a *app) doRun(ctx context.Context, c *config.Config, o runOptions) error {
 	spec, notes, err := o.spec(c, a)
+	if err != nil {
+		return err
+	}
+	if o.detach {
+		if err := o.checkDetach(); err != nil {
+			return err
+		}
+	}
+	b, err := a.backendOf(c)
 	if err != nil {
 		return err
 	}
@@ -245,13 +254,18 @@ type detached struct {
 	Expires string `json:"expires"`
 }
 
-func (a *app) doDetach(ctx context.Context, b skerry.Backend, spec skerry.RunSpec, o runOptions) error {
+// checkDetach refuses what only somebody who waits can do.
+func (o runOptions) checkDetach() error {
 	switch {
 	case o.outputDir != "":
 		return skerry.Errorf(skerry.Invalid, "--detach", "-o needs somebody who waits for the files").WithHint("fetch them later: skerry runs show -o DIR ID")
 	case o.stdin != stdinFlags{}:
 		return skerry.Errorf(skerry.Invalid, "--detach", "a run that nobody waits for can't read this input").WithHint("send it as a file with -f")
 	}
+	return nil
+}
+
+func (a *app) doDetach(ctx context.Context, b skerry.Backend, spec skerry.RunSpec, o runOptions) error {
 	info, err := skerry.Detach(ctx, b, spec)
 	if err != nil {
 		return err

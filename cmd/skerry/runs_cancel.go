@@ -4,7 +4,7 @@ import "github.com/spf13/cobra"
 
 func (a *app) runsCancelCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "cancel ID", Short: "End a run and wait for its end", Args: cobra.ExactArgs(1),
+		Use: "cancel ID", Short: "End a run and wait for its end", Args: wantArgs(1, 1),
 		Long: "End a run: TERM, the grace, KILL, for everything it started. A run that has ended is left as it is.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, command, err := a.openRun(cmd.Context(), cmd, args[0])

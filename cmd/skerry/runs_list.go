@@ -43,7 +43,7 @@ func viewOf(i skerry.SandboxInfo) sandboxView {
 func (a *app) runsListCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "list", Short: "List the runs that can still be looked at", Args: cobra.NoArgs,
+		Use: "list", Short: "List the runs that can still be looked at", Args: wantArgs(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.listSandboxes(cmd, skerry.RunKind, asJSON) },
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a list of objects")

@@ -11,7 +11,7 @@ import (
 func (a *app) runsLogsCommand() *cobra.Command {
 	var follow, raw bool
 	cmd := &cobra.Command{
-		Use: "logs [-f] ID", Short: "Print what a run has written", Args: cobra.ExactArgs(1),
+		Use: "logs [-f] ID", Short: "Print what a run has written", Args: wantArgs(1, 1),
 		Long: "Print what a run has written so far, or with -f until it ends. Leaving off does not end the run.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, command, err := a.openRun(cmd.Context(), cmd, args[0])

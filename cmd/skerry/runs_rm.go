@@ -8,7 +8,7 @@ import (
 
 func (a *app) runsRmCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "rm ID…", Short: "End runs and remove what is left of them", Args: cobra.MinimumNArgs(1),
+		Use: "rm ID…", Short: "End runs and remove what is left of them", Args: wantArgs(1, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.removeSandboxes(cmd, skerry.RunKind, args, skerry.DeleteOptions{})
 		},

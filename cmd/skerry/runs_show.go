@@ -13,7 +13,7 @@ func (a *app) runsShowCommand() *cobra.Command {
 	var asJSON bool
 	var outputDir string
 	cmd := &cobra.Command{
-		Use: "show ID", Short: "Show how a run is doing, or how it ended", Args: cobra.ExactArgs(1),
+		Use: "show ID", Short: "Show how a run is doing, or how it ended", Args: wantArgs(1, 1),
 		Long: "Show how a run is doing, or how it ended. With -o also fetch what it left under output/.\n" +
 			"The exit code is 0 when the run was found, however it ended.",
 		RunE: func(cmd *cobra.Command, args []string) error {

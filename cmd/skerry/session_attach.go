@@ -11,7 +11,7 @@ import (
 func (a *app) sessionAttachCommand() *cobra.Command {
 	var raw bool
 	cmd := &cobra.Command{
-		Use: "attach NAME CMD", Short: "Follow a command of a session to its end", Args: cobra.ExactArgs(2),
+		Use: "attach NAME CMD", Short: "Follow a command of a session to its end", Args: wantArgs(2, 2),
 		Long: "Print what a command of a session has written, from its beginning, and what it writes until it ends;\n" +
 			"then end with its exit code. Leaving off (Ctrl-C) does not end the command.",
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -21,7 +21,7 @@ const cancelPatience = 10 * time.Second
 
 func (a *app) sessionCpCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "cp SRC DEST", Short: "Copy files into a session or out of it", Args: cobra.ExactArgs(2),
+		Use: "cp SRC DEST", Short: "Copy files into a session or out of it", Args: wantArgs(2, 2),
 		Long: `Copy a file or a folder into a session or out of it. One of SRC and DEST is
 NAME:PATH, a relative PATH is below /workspace; the other is a path here, or -
 for stdin or stdout. The name ends at the first colon; a word with a slash

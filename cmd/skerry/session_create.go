@@ -21,7 +21,7 @@ func (a *app) sessionCreateCommand() *cobra.Command {
 	var o createOptions
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "create NAME", Short: "Make a session", Args: cobra.ExactArgs(1),
+		Use: "create NAME", Short: "Make a session", Args: wantArgs(1, 1),
 		Long: `Make a session: a sandbox that lasts, with the state of a shell. It ends at its
 time to live (--ttl), when nothing happens in it for --idle, or with
 skerry session rm. A name that exists is refused.
@@ -29,11 +29,15 @@ skerry session rm. A name that exists is refused.
 A persistent session keeps its workspace and HOME when it ends; the next create
 of the same name finds them again.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, b, err := a.backend(cmd)
+			c, err := a.config(cmd)
 			if err != nil {
 				return err
 			}
 			spec, err := o.spec(c, args[0], a.env)
+			if err != nil {
+				return err
+			}
+			b, err := a.backendOf(c)
 			if err != nil {
 				return err
 			}

@@ -47,7 +47,7 @@ command, never a second one.`,
   skerry session exec work - <script.sh
   skerry session exec -b work -- 'python3 -m http.server'`,
 		Annotations: map[string]string{jsonResultAnnotation: "yes"},
-		Args:        cobra.MinimumNArgs(1),
+		Args:        wantArgs(1, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("id") && o.id == "" {
 				return skerry.Errorf(skerry.Invalid, "--id", "it is empty")
@@ -56,11 +56,11 @@ command, never a second one.`,
 				return skerry.Errorf(skerry.Invalid, "", "the session's name stands before --").WithHint("skerry session exec NAME -- SCRIPT")
 			}
 			o.name, o.words, o.timeoutSet = args[0], args[1:], cmd.Flags().Changed("timeout")
-			c, b, err := a.backend(cmd)
+			c, err := a.config(cmd)
 			if err != nil {
 				return err
 			}
-			return a.doExec(cmd.Context(), c, b, o)
+			return a.doExec(cmd.Context(), c, o)
 		},
 	}
 	f := cmd.Flags()
@@ -113,7 +113,7 @@ func (o execOptions) spec(c *config.Config, a *app) (skerry.CommandSpec, error) 
 	return spec, spec.Validate()
 }
 
-func (a *app) doExec(ctx context.Context, c *config.Config, b skerry.Backend, o execOptions) error {
+func (a *app) doExec(ctx context.Context, c *config.Config, o execOptions) error {
 	spec, err := o.spec(c, a)
 	if err != nil {
 		return err
@@ -127,6 +127,10 @@ func (a *app) doExec(ctx context.Context, c *config.Config, b skerry.Backend, o 
 		return err
 	}
 	defer closeStdin()
+	b, err := a.backendOf(c)
+	if err != nil {
+		return err
+	}
 	s, err := o.open(ctx, c, b, a)
 	if err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 func (a *app) sessionExtendCommand() *cobra.Command {
 	var ttl string
 	cmd := &cobra.Command{
-		Use: "extend NAME --ttl TIME", Short: "Set how long a session lives from now", Args: cobra.ExactArgs(1),
+		Use: "extend NAME --ttl TIME", Short: "Set how long a session lives from now", Args: wantArgs(1, 1),
 		Long: "Set how long a session lives from now, and print when it will end.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !cmd.Flags().Changed("ttl") {

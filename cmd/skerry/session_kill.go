@@ -5,7 +5,7 @@ import "github.com/spf13/cobra"
 func (a *app) sessionKillCommand() *cobra.Command {
 	var signal string
 	cmd := &cobra.Command{
-		Use: "kill [-s SIGNAL] NAME CMD", Short: "End a command of a session, or signal it", Args: cobra.ExactArgs(2),
+		Use: "kill [-s SIGNAL] NAME CMD", Short: "End a command of a session, or signal it", Args: wantArgs(2, 2),
 		Long: "End a command of a session and everything it started: TERM, the grace, KILL. With -s only send that\n" +
 			"signal, to the command and everything it started. A command that has ended is no error.",
 		RunE: func(cmd *cobra.Command, args []string) error {

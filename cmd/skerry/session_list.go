@@ -9,7 +9,7 @@ import (
 func (a *app) sessionListCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "list", Short: "List the sessions", Args: cobra.NoArgs,
+		Use: "list", Short: "List the sessions", Args: wantArgs(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.listSandboxes(cmd, skerry.SessionKind, asJSON) },
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a list of objects")

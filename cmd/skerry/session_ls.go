@@ -23,7 +23,7 @@ type fileView struct {
 func (a *app) sessionLsCommand() *cobra.Command {
 	var long, asJSON, recursive bool
 	cmd := &cobra.Command{
-		Use: "ls [-l] NAME [PATH]", Short: "List files of a session", Args: cobra.RangeArgs(1, 2),
+		Use: "ls [-l] NAME [PATH]", Short: "List files of a session", Args: wantArgs(1, 2),
 		Long: "List the files of a folder of a session; a relative PATH is below /workspace. To a terminal, names with\n" +
 			"control characters are shown in quotes.",
 		RunE: func(cmd *cobra.Command, args []string) error {

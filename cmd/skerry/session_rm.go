@@ -9,7 +9,7 @@ import (
 func (a *app) sessionRmCommand() *cobra.Command {
 	var purge bool
 	cmd := &cobra.Command{
-		Use: "rm NAME…", Short: "End sessions and remove them", Args: cobra.MinimumNArgs(1),
+		Use: "rm NAME…", Short: "End sessions and remove them", Args: wantArgs(1, -1),
 		Long: "End everything in the sessions and remove them. The files of a persistent session stay unless --purge.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.removeSandboxes(cmd, skerry.SessionKind, args, skerry.DeleteOptions{Purge: purge})

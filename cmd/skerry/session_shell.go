@@ -13,7 +13,7 @@ import (
 
 func (a *app) sessionShellCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "shell NAME [-- CMD ARGS…]", Short: "Open a terminal in a session", Args: cobra.MinimumNArgs(1),
+		Use: "shell NAME [-- CMD ARGS…]", Short: "Open a terminal in a session", Args: wantArgs(1, -1),
 		Long: `Open a terminal in a session, with bash or the given command. It ends with the
 command's exit code; when this program is ended, so is the command.
 

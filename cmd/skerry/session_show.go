@@ -30,7 +30,7 @@ type sessionView struct {
 func (a *app) sessionShowCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "show NAME", Short: "Show a session, what it uses and its commands", Args: cobra.ExactArgs(1),
+		Use: "show NAME", Short: "Show a session, what it uses and its commands", Args: wantArgs(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
 			_, s, err := a.openSession(ctx, cmd, args[0])

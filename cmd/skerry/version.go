@@ -31,7 +31,7 @@ type versionView struct {
 func (a *app) versionCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "version", Short: "Print the versions of skerry and of skerry-init", Args: cobra.NoArgs,
+		Use: "version", Short: "Print the versions of skerry and of skerry-init", Args: wantArgs(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			v := ownVersion()
 			configured := ""
@@ -42,8 +42,8 @@ func (a *app) versionCommand() *cobra.Command {
 			if v.Init != "" {
 				v.InitVersion = askInit(cmd.Context(), v.Init)
 			}
-			if v.Init != "" && v.InitVersion != v.Version {
-				a.words.note(fmt.Sprintf("%s is version %q and this is %q: build and install both together", v.Init, v.InitVersion, v.Version))
+			if v.Init != "" && v.InitVersion != linked() {
+				a.words.note(fmt.Sprintf("%s is version %q and this is %q: build and install both together", v.Init, v.InitVersion, linked()))
 			}
 			if asJSON {
 				return a.printJSON(v)
@@ -58,6 +58,14 @@ func (a *app) versionCommand() *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one object")
 	return cmd
+}
+
+// linked is the version that the linker set in both programs.
+func linked() string {
+	if version == "" {
+		return "devel"
+	}
+	return version
 }
 
 func ownVersion() versionView {
@@ -76,8 +84,8 @@ func ownVersion() versionView {
 			}
 		}
 	}
-	if v.Version == "" {
-		v.Version = "(devel)"
+	if v.Version == "" || v.Version == "(devel)" {
+		v.Version = linked()
 	}
 	return v
 }
