@@ -47,7 +47,7 @@ func (o *output) attempt(ctx context.Context, l *link) error {
 	defer cancel()
 	stream, err := l.client.Output(ctx, &pb.OutputRequest{
 		Id: o.command.id, StdoutOffset: o.next.Stdout, StderrOffset: o.next.Stderr,
-	}, grpc.MaxCallRecvMsgSize(pb.ChunkBytes+messageSlack))
+	}, grpc.MaxCallRecvMsgSize(pb.ChunkBytes+messageSlack), grpc.ForceCodecV2(newOutputCodec()))
 	if err != nil {
 		return err
 	}
