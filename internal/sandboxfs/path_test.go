@@ -228,6 +228,55 @@ func TestOnlyRegularFilesAreRead(t *testing.T) {
 	}
 }
 
+// A program of the sandbox swaps a folder for a link to the outside while we
+// work below it.
+func TestSwappedFoldersLeadNowhere(t *testing.T) {
+	x := newFixture(t)
+	x.write(t, "d/secret", "ours")
+	at := filepath.Join(x.workspace, "d")
+	before := tree(t, x.outside)
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			_ = os.Rename(at, at+"-real")
+			_ = os.Symlink(x.outside, at)
+			_ = os.Remove(at)
+			_ = os.Rename(at+"-real", at)
+		}
+	}()
+	archive := pack(t, file("secret", "changed"), file("e/new", "new"))
+	for range 300 {
+		ctx := t.Context()
+		var b bytes.Buffer
+		if _, err := x.Read(ctx, "d/secret", 0, -1, &b); err == nil && b.String() == "secret" {
+			t.Fatal("read the file outside")
+		}
+		_, _ = x.Write(ctx, "d/secret", strings.NewReader("ours"), skerry.WriteOptions{})
+		_, _ = x.Write(ctx, "d/new/f", strings.NewReader("ours"), skerry.WriteOptions{})
+		_ = x.Remove(ctx, "d/new", true)
+		_, _ = x.TarIn(ctx, "d", bytes.NewReader(archive))
+		_ = x.Move(ctx, "d/secret", "taken")
+		if b, err := os.ReadFile(filepath.Join(x.workspace, "taken")); err == nil && string(b) == "secret" {
+			t.Fatal("moved the file outside in")
+		}
+		_ = x.Move(ctx, "taken", "d/secret")
+		if found, err := x.Grep(ctx, skerry.GrepSpec{Pattern: "secret"}); err == nil && len(found.Matches) > 0 {
+			t.Fatalf("searched the outside: %v", found.Matches)
+		}
+	}
+	close(stop)
+	<-stopped
+	if after := tree(t, x.outside); after != before {
+		t.Errorf("outside before %s, after %s", before, after)
+	}
+}
+
 func FuzzResolve(f *testing.F) {
 	for _, s := range []string{
 		"a", "../x", "/etc/passwd", "a/../../b", "/tmp/../etc", "/work/ws", "/work/ws-evil", "/work/ws/..", ".", "//", "a//b/./c/",

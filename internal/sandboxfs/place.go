@@ -46,6 +46,9 @@ func (f *FS) resolve(op, path string) (place, error) {
 	case strings.IndexByte(path, 0) >= 0:
 		return place{}, skerry.Errorf(skerry.Invalid, op, "the path %q holds a NUL byte", path)
 	}
+	if len(path) > maxPathBytes {
+		return place{}, skerry.Errorf(skerry.Invalid, op, "the path has %d bytes, at most %d", len(path), maxPathBytes)
+	}
 	var elems []string
 	if path[0] != '/' {
 		elems = append(elems, f.roots[0].elems...)
@@ -66,6 +69,9 @@ func (f *FS) resolve(op, path string) (place, error) {
 	p, ok := f.within(elems)
 	if !ok {
 		return place{}, f.outside(op, path)
+	}
+	if len(p.elems) > maxDepth {
+		return place{}, skerry.Errorf(skerry.Invalid, op, "the path goes through %d folders, at most %d", len(p.elems), maxDepth)
 	}
 	return p, nil
 }
