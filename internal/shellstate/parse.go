@@ -12,14 +12,13 @@ import (
 // sections of one copy of the body, in the order of capture.
 const (
 	secDir = iota
+	secBashopts
+	secPosix // attributes, colon and value of POSIXLY_CORRECT, when it is set
 	secUmask
-	secShopt
 	secAlias
 	secFunctions
 	secTrap // the function trap alone
 	secExport
-	secBashopts
-	secPosix
 	sections
 )
 
@@ -103,11 +102,11 @@ func decode(f [][]byte, own handOver) (State, error) {
 	if attrs, value, ok := strings.Cut(string(f[secPosix]), ":"); ok && strings.Contains(attrs, "x") {
 		vars = append(vars, variable{"POSIXLY_CORRECT", value})
 	}
-	on, off, err := parseShopt(string(f[secShopt]), string(f[secBashopts]))
+	on, err := options(string(f[secBashopts]))
 	if err != nil {
 		return State{}, fmt.Errorf("%w: %w", ErrNoFrame, err)
 	}
-	st := State{Dir: dir, Text: text(mask, on, off, f[secAlias], functions(f[secFunctions], f[secTrap]))}
+	st := State{Dir: dir, Text: text(mask, on, f[secAlias], functions(f[secFunctions], f[secTrap]))}
 	st.Env, st.Dropped = environment(vars, dir, own)
 	for _, kv := range own.Odd {
 		st.Env = append(st.Env, string(kv))
@@ -144,49 +143,34 @@ func environment(vars []variable, dir string, own handOver) (kept, dropped []str
 	return kept, dropped
 }
 
-// notRestored are shopt options that can't be set from inside, or that follow
-// from another.
-func notRestored(name string) bool {
-	return name == "login_shell" || name == "restricted_shell" || strings.HasPrefix(name, "compat")
-}
-
-// parseShopt gives the options that are on and off. BASHOPTS says which are
-// on: it was taken before the capture changed any.
-func parseShopt(list, bashopts string) (on, off []string, err error) {
-	enabled := strings.Split(bashopts, ":")
-	for line := range strings.Lines(list) {
-		name := strings.TrimSuffix(line, "\n")
-		name, ok := strings.CutPrefix(name, "shopt -")
-		if !ok || len(name) < 3 || name[:2] != "s " && name[:2] != "u " || !isName(name[2:]) {
-			return nil, nil, fmt.Errorf("unexpected line %.40q among the shopt options", line)
-		}
-		name = name[2:]
+// options gives the shopt options that are on and can be set from inside.
+func options(bashopts string) ([]string, error) {
+	var on []string
+	for _, name := range strings.Split(bashopts, ":") {
 		switch {
-		case notRestored(name):
-		case slices.Contains(enabled, name):
-			on = append(on, name)
+		case name == "" || name == "login_shell" || name == "restricted_shell" || strings.HasPrefix(name, "compat"):
+		case !isName(name):
+			return nil, fmt.Errorf("%.40q is no shopt option", name)
 		default:
-			off = append(off, name)
+			on = append(on, name)
 		}
 	}
-	return on, off, nil
+	return on, nil
 }
 
-// text is what the next shell sources. extglob is on while functions are read,
-// since their bodies may need it; aliases come after the functions, so that
-// none is expanded in them. The options come last, in one line that is parsed
-// before any of them holds.
-func text(mask string, on, off []string, aliases, functions []byte) []byte {
+// text is what the next shell evaluates. extglob is on while functions are
+// read, since their bodies may need it; aliases come after the functions, so
+// that none is expanded in them. The options come last, in one line that is
+// parsed before any of them holds: all off that a fresh shell has on, then on
+// what was on.
+func text(mask string, on []string, aliases, functions []byte) []byte {
 	var b bytes.Buffer
-	b.WriteString("builtin umask " + mask + "\n")
-	b.WriteString("builtin shopt -s extglob\n")
+	b.WriteString("builtin umask " + mask + "\nbuiltin shopt -s extglob\n")
 	b.Write(functions)
 	b.Write(aliases)
-	if len(off) > 0 {
-		b.WriteString("builtin shopt -u " + strings.Join(off, " ") + "; ")
-	}
+	b.WriteString("builtin shopt -u ${BASHOPTS//:/ }")
 	if len(on) > 0 {
-		b.WriteString("builtin shopt -s " + strings.Join(on, " "))
+		b.WriteString("; builtin shopt -s " + strings.Join(on, " "))
 	}
 	b.WriteString("\n")
 	return b.Bytes()

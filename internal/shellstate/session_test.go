@@ -18,7 +18,7 @@ import (
 
 // session runs scripts one after another (or side by side) as the init does.
 type session struct {
-	t         *testing.T
+	t         testing.TB
 	workspace string
 	bash      string
 
@@ -26,7 +26,7 @@ type session struct {
 	st State
 }
 
-func newSession(t *testing.T) *session {
+func newSession(t testing.TB) *session {
 	t.Helper()
 	bash, err := exec.LookPath("bash")
 	if err != nil {
@@ -44,7 +44,7 @@ type result struct {
 	captured error
 }
 
-func memfd(t *testing.T, data []byte, flags int) *os.File {
+func memfd(t testing.TB, data []byte, flags int) *os.File {
 	t.Helper()
 	fd, err := unix.MemfdCreate("t", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {

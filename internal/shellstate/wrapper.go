@@ -62,10 +62,8 @@ func finish(held [][2]string) string {
 // It holds no single quote, so that it reads the same inside quoted text.
 func capture(nonce string) string {
 	const body = `\builtin pwd
-\builtin printf "\0"
+\builtin printf "\0%s\0%s\0" "${__skerry[1]}" "${__skerry[2]}"
 \builtin umask
-\builtin printf "\0"
-\builtin shopt -p
 \builtin printf "\0"
 \builtin alias -p
 \builtin printf "\0"
@@ -74,7 +72,7 @@ func capture(nonce string) string {
 \builtin declare -f trap
 \builtin printf "\0"
 \builtin export -p
-\builtin printf "\0%s\0%s\0" "${__skerry[1]}" "${__skerry[2]}"
+\builtin printf "\0"
 `
 	return `__skerry=("$?" "$BASHOPTS" "${POSIXLY_CORRECT+${POSIXLY_CORRECT@a}:$POSIXLY_CORRECT}")
 POSIXLY_CORRECT=
@@ -88,9 +86,10 @@ POSIXLY_CORRECT=
 
 const captureTo = " 2>/dev/null >&250"
 
-// bareTrap is the EXIT trap of a script that sets none.
+// bareTrap is the EXIT trap of a script that sets none. Under set -v bash
+// echoes each line of a trap before it runs it, so that ends in the first.
 func bareTrap(nonce string) string {
-	return "{\n" + capture(nonce) + "}" + captureTo
+	return "{ \\set +vx; }" + captureTo + "\n{\n" + capture(nonce) + "}" + captureTo
 }
 
 // ahead is what stands before a script's own EXIT trap: the same in a
