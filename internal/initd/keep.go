@@ -81,10 +81,12 @@ func (k *keep) run() {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		os.Exit(keepBroken)
 	}
-	if err := installDefence(); err != nil {
+	req := <-k.starts
+	// Now, not in advance: the keepers that live are known only now.
+	if err := installDefence(append(threadsOf(os.Getpid()), req.req.Protect...)); err != nil {
+		k.reply(packet{op: opFailed, flag: stepDefence, arg: int64(syscall.EPERM)})
 		os.Exit(keepBroken)
 	}
-	req := <-k.starts
 	k.start(req.req, req.fds)
 	select {} // the thread lives as long as the keeper
 }

@@ -29,13 +29,14 @@ type nursery struct {
 	reaper *reaper
 	args   []string
 
-	mu     sync.Mutex
-	spares []*keeper
-	wake   chan struct{}
+	mu      sync.Mutex
+	spares  []*keeper
+	threads map[int][]int // of the keepers that have a command
+	wake    chan struct{}
 }
 
 func newNursery(r *reaper, limits userLimits) *nursery {
-	return &nursery{reaper: r, args: append([]string{"skerry-init", "keep"}, limits.args()...), wake: make(chan struct{}, 1)}
+	return &nursery{reaper: r, args: append([]string{"skerry-init", "keep"}, limits.args()...), wake: make(chan struct{}, 1), threads: map[int][]int{}}
 }
 
 // fill keeps spares waiting until done is closed.
@@ -87,6 +88,28 @@ func (n *nursery) take() (*keeper, error) {
 		}
 		k.conn.Close()
 	}
+}
+
+// protect registers the threads of k, which has a command now, and gives those
+// of all keepers that have one. The list is bounded: a filter is.
+func (n *nursery) protect(k *keeper) []int {
+	const most = 200
+	own := threadsOf(k.pid)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var all []int
+	for pid, ids := range n.threads {
+		if !n.reaper.alive(pid) {
+			delete(n.threads, pid)
+			continue
+		}
+		all = append(all, ids...)
+	}
+	for _, spare := range n.spares {
+		all = append(all, spare.pid)
+	}
+	n.threads[k.pid] = own
+	return all[:min(len(all), most)]
 }
 
 // make starts a keeper.

@@ -35,6 +35,9 @@ type keepRequest struct {
 	// appears; numbers that are not named are closed.
 	FDs []int `json:"fds"`
 	TTY bool  `json:"tty"` // descriptor 0 becomes the controlling terminal
+	// Protect are the threads of other keepers, which the program may not
+	// signal.
+	Protect []int `json:"protect"`
 }
 
 // opcode is the first byte of a packet.
@@ -54,6 +57,7 @@ const (
 // Steps that can fail between a request and a running program.
 const (
 	stepRequest = iota // the keeper could not read it
+	stepDefence
 	stepDir
 	stepExec
 )

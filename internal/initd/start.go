@@ -72,6 +72,7 @@ func (s *Server) launch(ctx context.Context, c *command, spec skerry.CommandSpec
 		return startFailed(skerry.Busy, "no process for it could be made: %w", err).
 			WithHint("the sandbox has reached its process or memory limit; end something in it")
 	}
+	p.req.Protect = s.nursery.protect(k)
 	c.before = s.usage.read()
 	started, err := s.begin(k, p)
 	if err != nil {
@@ -138,6 +139,8 @@ func describe(err error, dir string, spec skerry.CommandSpec) error {
 		return startFailed(skerry.Busy, "process limit of the sandbox reached").WithHint("end something in the sandbox, or raise the limit of pids")
 	case se.errno == syscall.ENOMEM:
 		return startFailed(skerry.Busy, "not enough memory to start a process").WithHint("end something in the sandbox, or raise its memory limit")
+	case se.step == stepDefence:
+		return startFailed(skerry.Denied, "the filter that protects the init could not be installed").WithHint("the kernel must allow seccomp filters in sandboxes")
 	case se.step == stepDir:
 		return workdirError(dir, se.errno)
 	case se.errno == syscall.E2BIG:

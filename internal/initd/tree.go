@@ -124,3 +124,20 @@ func killOrphans(r *reaper) int {
 	})
 	return n
 }
+
+// threadsOf lists the threads of a process.
+func threadsOf(pid int) []int {
+	dir, err := os.Open("/proc/" + strconv.Itoa(pid) + "/task")
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1)
+	var ids []int
+	for _, name := range names {
+		if id, err := strconv.Atoi(name); err == nil {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
