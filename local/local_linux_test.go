@@ -107,3 +107,20 @@ func TestRunTrue(t *testing.T) {
 		t.Fatal(r)
 	}
 }
+
+func TestCheckFindsThatSandboxesWork(t *testing.T) {
+	b := newBackend(t)
+	r, err := b.Check(within(t, time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range r {
+		t.Logf("%-20s %-4s %s | %s", f.Name, f.Status, f.Detail, f.Remedy)
+		if f.Status != skerry.FindingOK && f.Remedy == "" && f.Name != "sandbox" {
+			t.Errorf("%s says %q and no remedy", f.Name, f.Detail)
+		}
+	}
+	if r.Failed() {
+		t.Error("it fails where runs work")
+	}
+}
