@@ -45,8 +45,8 @@ func (p *prepared) closeOurs() {
 }
 
 // prepare makes the request and the pipes. On error nothing is left open.
-func (s *Server) prepare(c *command, spec skerry.CommandSpec) (p *prepared, err error) {
-	p = &prepared{}
+func (s *Server) prepare(c *command, spec skerry.CommandSpec) (_ *prepared, err error) {
+	p := &prepared{} // not the result: an error makes that nil before it is undone
 	defer func() {
 		if err != nil {
 			p.closeTheirs()
