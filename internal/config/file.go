@@ -46,8 +46,10 @@ func homeDir(env func(string) (string, bool)) string {
 func (c *Config) loadFile(o Options) error {
 	path, named := o.Path, "--config"
 	if path == "" {
-		path, _ = o.Env("SKERRY_CONFIG")
 		named = "SKERRY_CONFIG"
+		if v, ok := o.Env(named); ok {
+			path = v
+		}
 	}
 	if path != "" {
 		data, err := readFile(path)
