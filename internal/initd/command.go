@@ -51,14 +51,20 @@ type command struct {
 	exit   *skerry.Exit
 	done   chan struct{} // closed when exit is set
 	gone   chan struct{} // closed when nothing of its tree is left
-	marked bool          // the keeper is dead or done: nothing can be sent any more
+	killed bool          // the caller sent KILL
 }
 
 // stopReason is why we end a command: the first one holds.
 type stopReason struct {
 	outcome skerry.Outcome
 	reason  string
-	end     bool // the whole sandbox ends, keepers and all
+}
+
+// stopped gives why we end the command, or nil.
+func (c *command) stopped() *stopReason {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.stop
 }
 
 // ended says whether the program's end is known.
@@ -86,21 +92,32 @@ func (c *command) end(why stopReason) {
 // endNow is end without a grace.
 func (c *command) endNow(why stopReason) {
 	c.mu.Lock()
-	if c.stop == nil && c.exit == nil {
-		c.stop = &why
+	defer c.mu.Unlock()
+	if c.stop != nil || c.exit != nil {
+		return
 	}
-	c.mu.Unlock()
-	c.killTree()
+	c.stop = &why
+	c.kill = time.AfterFunc(0, c.killTree)
 }
 
-func (c *command) killTree() { _ = c.keeper.send(packet{op: opKill}) }
+// killTree has the keeper kill everything. A keeper that user code has stopped,
+// or whose tree hangs in the kernel, is killed itself: then PID 1 cleans up.
+func (c *command) killTree() {
+	_ = c.keeper.send(packet{op: opKill})
+	select {
+	case <-c.gone:
+		return
+	case <-time.After(killPatience):
+	}
+	c.server.reaper.kill(c.keeper.pid)
+}
 
 // follow reads what the keeper reports until nothing of the tree is left.
 func (c *command) follow() {
-	defer close(c.gone)
 	defer c.keeper.conn.Close()
+	var empty bool
+	defer close(c.gone)
 	var main packet
-	empty := false
 	for main.op != opExited {
 		p, err := c.keeper.receive()
 		if err != nil {
@@ -120,7 +137,7 @@ func (c *command) follow() {
 	c.mu.Unlock()
 	if stopped || !c.server.config.Session {
 		if !stopped {
-			c.killTree()
+			go c.killTree()
 		}
 		empty = c.waitEmpty()
 	}
@@ -135,17 +152,11 @@ func (c *command) follow() {
 	}
 }
 
-// waitEmpty waits until nothing of the tree is left, within the grace and
-// killPatience.
+// waitEmpty waits until nothing of the tree is left. The grace and killTree
+// bound it.
 func (c *command) waitEmpty() bool {
-	_ = c.keeper.conn.SetReadDeadline(time.Now().Add(c.grace + killPatience))
-	defer c.keeper.conn.SetReadDeadline(time.Time{})
 	for {
 		p, err := c.keeper.receive()
-		if os.IsTimeout(err) {
-			c.note("something that the command started could not be killed in %v", killPatience)
-			return false
-		}
 		if err != nil {
 			c.server.sweepOrphans()
 			return true
@@ -166,10 +177,7 @@ func (c *command) note(format string, args ...any) {
 // tree belongs to PID 1 now, and is not trusted any longer.
 func (c *command) adopt() {
 	defer c.server.reaper.forget(c.pid)
-	c.mu.Lock()
-	ours := c.stop != nil && c.stop.end
-	c.mu.Unlock()
-	if !ours {
+	if stop := c.stopped(); stop == nil {
 		c.note("the process that kept this command was killed from inside the sandbox, and everything it had started with it")
 	}
 	limit := time.NewTimer(killPatience)
@@ -185,10 +193,16 @@ func (c *command) adopt() {
 		case <-tick.C:
 		case <-limit.C:
 			c.drain()
-			c.publish(skerry.Exit{
-				Outcome: skerry.Lost, Duration: sinceMonotonic(c.begin, monotonic()), Usage: usage{}.until(usage{}, packet{}),
+			exit := skerry.Exit{
+				Outcome: skerry.Lost, Duration: sinceMonotonic(c.begin, monotonic()),
+				Usage:  c.before.until(c.server.usage.read(), packet{}),
 				Reason: "sandbox_hostile: the process that knew how the command ended was killed from inside the sandbox",
-			})
+			}
+			if stop := c.stopped(); stop != nil {
+				exit.Outcome, exit.Reason = stop.outcome, stop.reason
+				c.note("the program could not be killed in %v: it hangs in the kernel", killPatience)
+			}
+			c.publish(exit)
 			return
 		}
 	}
@@ -197,12 +211,10 @@ func (c *command) adopt() {
 // finish collects the last output and publishes how the program ended.
 func (c *command) finish(status syscall.WaitStatus, p packet) {
 	c.drain()
-	c.mu.Lock()
-	stop := c.stop
+	stop := c.stopped()
 	if stop != nil && p.flag&flagSignalled == 0 && p.op == opExited {
 		stop = nil // it had ended before our signal came
 	}
-	c.mu.Unlock()
 	exit := skerry.Exit{Duration: sinceMonotonic(c.begin, p.at)}
 	after := c.server.usage.read()
 	exit.Usage = c.before.until(after, p)
@@ -230,7 +242,9 @@ func (c *command) finish(status syscall.WaitStatus, p packet) {
 func (c *command) isOOM(status syscall.WaitStatus, u skerry.Usage) bool {
 	const killedChild = 128 + int(syscall.SIGKILL)
 	killed := status.Signaled() && status.Signal() == syscall.SIGKILL || status.Exited() && status.ExitStatus() == killedChild
-	return killed && u.OOMEvents > 0
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return killed && !c.killed && u.OOMEvents > 0
 }
 
 // drain waits until everything that was in the pipes at the program's end is
@@ -296,6 +310,11 @@ func (c *command) info() skerry.CommandInfo {
 
 // signal sends what the caller asks for. A program that has ended is no error.
 func (c *command) signal(sig syscall.Signal, tree bool) {
+	if sig == syscall.SIGKILL {
+		c.mu.Lock()
+		c.killed = true
+		c.mu.Unlock()
+	}
 	p := packet{op: opSignal, arg: int64(sig)}
 	if tree {
 		p.flag = 1

@@ -65,6 +65,7 @@ type keep struct {
 	sent    atomic.Bool  // a signal was sent to it or its tree
 	send    sync.Mutex
 	killing atomic.Bool
+	reaping sync.Mutex
 }
 
 // start is a request that arrived.
@@ -156,27 +157,38 @@ func stringsOf(bs [][]byte) []string {
 // the keeper when nothing is left.
 func (k *keep) wait(main int) {
 	for {
-		var status syscall.WaitStatus
-		var ru syscall.Rusage
-		pid, err := syscall.Wait4(-1, &status, 0, &ru)
+		// It only looks, so that signal can't hit an id that was reaped and
+		// given to another process.
+		err := unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOWAIT, nil)
 		switch {
-		case err == syscall.EINTR:
-			continue
+		case err == unix.EINTR:
 		case err != nil: // ECHILD: the tree is empty
 			k.reply(packet{op: opEmpty})
 			os.Exit(0)
-		case pid != main || k.ended.Load():
-			continue
+		default:
+			k.reap(main)
 		}
-		now := monotonic()
-		k.ended.Store(true)
-		p := packet{op: opExited, arg: int64(status), at: now}
-		if k.sent.Load() {
-			p.flag = flagSignalled
-		}
-		p.cpuNS, p.maxRSS = childrenUsage()
-		k.reply(p)
 	}
+}
+
+func (k *keep) reap(main int) {
+	k.reaping.Lock()
+	var status syscall.WaitStatus
+	pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
+	isMain := err == nil && pid == main && !k.ended.Load()
+	if isMain {
+		k.ended.Store(true)
+	}
+	k.reaping.Unlock()
+	if !isMain {
+		return
+	}
+	p := packet{op: opExited, arg: int64(status), at: monotonic()}
+	if k.sent.Load() {
+		p.flag = flagSignalled
+	}
+	p.cpuNS, p.maxRSS = childrenUsage()
+	k.reply(p)
 }
 
 // childrenUsage sums what was waited for so far.
@@ -250,14 +262,18 @@ func rightsOf(oob []byte) ([]int, error) {
 	return fds, nil
 }
 
-// signal sends to the program, or to its whole tree once. The program's pid
-// can't have been reused: only wait gives it back, and then ended is set.
+// signal sends to the program, or to its whole tree once.
 func (k *keep) signal(sig syscall.Signal, tree bool) {
 	k.sent.Store(true)
 	if tree {
 		signalTree(os.Getpid(), sig)
+		if sig == syscall.SIGTERM {
+			signalTree(os.Getpid(), syscall.SIGCONT) // what is stopped would not see it
+		}
 		return
 	}
+	k.reaping.Lock()
+	defer k.reaping.Unlock()
 	if pid := k.main.Load(); pid > 0 && !k.ended.Load() {
 		_ = syscall.Kill(int(pid), sig)
 	}

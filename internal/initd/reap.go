@@ -7,6 +7,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // reaper waits for every child of PID 1: the keepers, and what falls to PID 1
@@ -50,43 +52,62 @@ func (r *reaper) alive(pid int) bool {
 	return ok
 }
 
+// kill kills a child that fork made. It can't hit another process: the child's
+// id is free only once it was reaped, under the same lock.
+func (r *reaper) kill(pid int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, ok := r.known[pid]; ok {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+}
+
 // stranger says whether a child of PID 1 was not made by fork. fork holds the
 // lock until it knows its child, so a keeper is never taken for a stranger.
 func (r *reaper) stranger(pid int) bool { return !r.alive(pid) }
 
 // run reaps for as long as the init lives.
 func (r *reaper) run() {
-	const burst = 64 // then others get the processor, however many zombies a bomb leaves
-	for n := 1; ; n++ {
-		var status syscall.WaitStatus
-		pid, err := syscall.Wait4(-1, &status, 0, nil)
+	for {
+		// It only looks: the id of a child stays its own until reapSome, which
+		// holds the lock.
+		err := unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOWAIT, nil)
 		switch {
-		case err == syscall.EINTR:
+		case err == unix.EINTR:
 		case err != nil: // no children at all
 			select {
 			case <-r.wake:
 			case <-time.After(time.Second): // an orphan may have come that fork knows nothing of
 			}
 		default:
-			r.reaped(pid, status)
-		}
-		if n%burst == 0 {
+			r.reapSome()
 			runtime.Gosched()
 		}
 	}
 }
 
-func (r *reaper) reaped(pid int, status syscall.WaitStatus) {
+// reapSome reaps what has ended, but not for ever, however many zombies a bomb
+// leaves: others need the lock and the processor.
+func (r *reaper) reapSome() {
+	const burst = 64
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if c, ok := r.known[pid]; ok {
-		delete(r.known, pid)
-		c <- status
-		return
-	}
-	if c, ok := r.mains[pid]; ok {
-		delete(r.mains, pid)
-		c <- status
+	for range burst {
+		var status syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
+		if err == syscall.EINTR {
+			continue
+		}
+		if err != nil || pid == 0 {
+			return
+		}
+		if c, ok := r.known[pid]; ok {
+			delete(r.known, pid)
+			c <- status
+		} else if c, ok := r.mains[pid]; ok {
+			delete(r.mains, pid)
+			c <- status
+		}
 	}
 }
 

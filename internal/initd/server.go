@@ -198,7 +198,7 @@ func (s *Server) stop(reason string) {
 func (s *Server) endCommands() []*command {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	why := stopReason{outcome: skerry.Cancelled, reason: "the sandbox was ended (" + s.ending + ")", end: true}
+	why := stopReason{outcome: skerry.Cancelled, reason: "the sandbox was ended (" + s.ending + ")"}
 	var running []*command
 	for _, c := range s.order {
 		select {
@@ -213,7 +213,6 @@ func (s *Server) endCommands() []*command {
 		if c.stop == nil {
 			c.stop = &why
 		}
-		c.stop.end = true
 		c.mu.Unlock()
 		running = append(running, c)
 	}

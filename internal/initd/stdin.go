@@ -64,11 +64,7 @@ func (s *stdin) write(ctx context.Context, off int64, data []byte) error {
 	if closed {
 		return nil // a program that does not read any more is no error
 	}
-	stop := context.AfterFunc(ctx, func() { _ = file.SetWriteDeadline(time.Unix(1, 0)) })
-	n, err := file.Write(data)
-	if !stop() {
-		_ = file.SetWriteDeadline(time.Time{})
-	}
+	n, err := put(ctx, file, data)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.offset += int64(n)
@@ -82,18 +78,39 @@ func (s *stdin) write(ctx context.Context, off int64, data []byte) error {
 	return nil
 }
 
-// end is the end of the input.
-func (s *stdin) end(ctx context.Context) error {
-	if s.terminal {
-		off, _ := s.state()
-		return s.write(ctx, off, []byte{endOfTransmission})
+// put writes to the program until ctx ends.
+func put(ctx context.Context, file *os.File, data []byte) (int, error) {
+	interrupted := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		_ = file.SetWriteDeadline(time.Unix(1, 0))
+		close(interrupted)
+	})
+	n, err := file.Write(data)
+	if !stop() {
+		<-interrupted // else the deadline could be set after it was taken back, and hit the next write
+		_ = file.SetWriteDeadline(time.Time{})
 	}
+	return n, err
+}
+
+// end is the end of the input. On a terminal it is a character, and more may
+// not follow either.
+func (s *stdin) end(ctx context.Context) error {
 	select {
 	case <-s.turn:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 	defer func() { s.turn <- struct{}{} }()
+	s.mu.Lock()
+	file, closed := s.file, s.closed
+	s.mu.Unlock()
+	if closed {
+		return nil
+	}
+	if s.terminal {
+		_, _ = put(ctx, file, []byte{endOfTransmission})
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closeLocked()
