@@ -233,6 +233,17 @@ func TestOptionsRoundTrip(t *testing.T) {
 	s.quiet("echo $BASHOPTS | tr : '\\n' | grep -E '^(nullglob|globstar|checkwinsize|sourcepath|extglob)$'; set -o | grep -E '^(noglob|pipefail)'", 0, "globstar\nnullglob\nnoglob         \toff\npipefail       \toff\n")
 }
 
+// A script that ends inside functions leaves the session's variables, not the
+// functions' own.
+func TestExitInsideFunctions(t *testing.T) {
+	s := newSession(t)
+	s.quiet("export K=1 Q=2 R=3", 0, "")
+	for _, end := range []string{"exit 3", "set -e; (exit 3)", "trap : EXIT; exit 3"} {
+		s.want("f() { local K=9 IFS=z PATH=/x:$PATH HOME=/x; local -x N=5; export NEW=1 Q=3; local R=x; g; }; g() { local K=8 R; "+end+"; }; f", 3, "")
+		s.quiet("echo $K $Q $R ${N-unset} $NEW; [[ $HOME == /x || $PATH == /x* ]] && echo no; unset -f f g; export Q=2; unset NEW; true", 0, "1 3 3 unset 1\n")
+	}
+}
+
 func TestTraps(t *testing.T) {
 	s := newSession(t)
 	for _, c := range [][2]string{

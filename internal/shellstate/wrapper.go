@@ -3,7 +3,6 @@ package shellstate
 import (
 	"bytes"
 	"fmt"
-	"regexp"
 	"strings"
 )
 
@@ -81,8 +80,29 @@ POSIXLY_CORRECT=
 \trap "" XFSZ
 \unset -f builtin
 \unset POSIXLY_CORRECT
-\builtin printf "\0skerry-begin %s\0" ` + nonce + "\n" + body + body + `\builtin printf "skerry-end %s\0" ` + nonce + "\n"
+` + leaveFunctions + `\builtin printf "\0skerry-begin %s\0" ` + nonce + "\n" + body + body + `\builtin printf "skerry-end %s\0" ` + nonce + "\n"
 }
+
+// leaveFunctions takes away the local variables of the functions in which a
+// script ended, so that the frame holds the session's: `main() { local PATH=…;
+// exit; }`. A global is told by an attribute that only it gets; what hides it
+// is unset from inside one more function, which brings out the next one.
+var leaveFunctions = func() string {
+	var names strings.Builder
+	for _, c := range "_abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ" {
+		fmt.Fprintf(&names, ` "${!%c@}"`, c)
+	}
+	return `\builtin test "${#FUNCNAME[@]}" -gt 0 && {
+__skerry_g () {
+\builtin declare -gt "$1"
+__skerry[3]=0
+while [[ ${!1@a} != *t* && $((__skerry[3]++)) -lt 100 ]] && \builtin declare -p "$1" >/dev/null; do \builtin unset -v "$1" || \builtin return; done
+}
+for __skerry_n in` + names.String() + `; do [[ $__skerry_n == __skerry* ]] || __skerry_g "$__skerry_n"; done
+\builtin unset -f __skerry_g
+}
+`
+}()
 
 const captureTo = " 2>/dev/null >&250"
 
@@ -100,18 +120,46 @@ func ahead(nonce string) string {
 	return "(\n" + capture(nonce) + `\builtin exit "${__skerry[0]}"` + "\n)" + captureTo + " && for _ in; do \\:; done\n"
 }
 
-var trapWord = regexp.MustCompile(`\b(trap|source|eval)\b|(^|[\s;&|({])\\?\.[\s]`)
-
 // mayTrap says whether shell text could set a trap, directly or through text
 // it reads from elsewhere. Only then is the trap function defined, so that
-// sessions without traps find no function that they did not define.
+// sessions without traps find no function that they did not define. A word
+// too many costs nothing but that; a script that hides the word from us, and
+// sets an EXIT trap, keeps the state that was there before it.
 func mayTrap(texts ...[]byte) bool {
 	for _, t := range texts {
-		if trapWord.Match(t) {
-			return true
+		for _, word := range []string{"trap", "source", "eval", "."} {
+			if hasWord(t, word) {
+				return true
+			}
 		}
 	}
 	return false
+}
+
+// hasWord says whether word stands in text with nothing before or behind it
+// that would make it part of a longer one; a dot must have blanks behind it.
+func hasWord(text []byte, word string) bool {
+	for from := 0; ; {
+		i := bytes.Index(text[from:], []byte(word))
+		if i < 0 {
+			return false
+		}
+		i += from
+		from = i + len(word)
+		before := i == 0 || !isWordByte(text[i-1])
+		behind := from == len(text) || !isWordByte(text[from])
+		if word == "." {
+			before = i == 0 || strings.IndexByte(" \t\n;&|({!\\`'\"", text[i-1]) >= 0
+			behind = from < len(text) && (text[from] == ' ' || text[from] == '\t')
+		}
+		if before && behind {
+			return true
+		}
+	}
+}
+
+func isWordByte(c byte) bool {
+	return c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
 // quote makes s one word of shell text.
