@@ -9,6 +9,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"sort"
 	"strings"
 	"sync"
@@ -23,7 +24,17 @@ import (
 	pb "github.com/skerry-run/skerry/internal/initproto"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// afterTests undo what tests share.
+var afterTests []func()
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		for _, f := range afterTests {
+			f()
+		}
+		os.Exit(code)
+	}))
+}
 
 // fakeInit speaks the init's protocol and runs nothing: its commands are byte
 // slices. It stands in where faults are needed that no real init has.
