@@ -63,7 +63,8 @@ func FromStatus(op string, err error) error {
 	if !ok {
 		return skerry.Errorf(skerry.Unavailable, op, "%w", err)
 	}
-	text := clean(st.Message())
+	// Both ends name the operation, often with the same word.
+	text := strings.TrimPrefix(clean(st.Message()), op+": ")
 	for _, d := range st.Details() {
 		detail, ok := d.(*ErrorDetail)
 		if !ok {
