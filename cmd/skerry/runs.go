@@ -32,6 +32,15 @@ func (a *app) openRun(ctx context.Context, cmd *cobra.Command, id string) (skerr
 	return s, command, nil
 }
 
+// runError adds which run an error is about. A reader that went away is left
+// to the exit code.
+func runError(id string, err error) error {
+	if isBrokenPipe(err) {
+		return err
+	}
+	return named("run", id, err, "")
+}
+
 // named adds what an error is about, and a hint where it has none.
 func named(what, name string, err error, hint string) error {
 	e := skerry.Errorf(skerry.KindOf(err), what+" "+name, "%w", err)

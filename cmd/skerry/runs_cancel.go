@@ -13,7 +13,7 @@ func (a *app) runsCancelCommand() *cobra.Command {
 			}
 			defer s.Close()
 			if err := command.Cancel(cmd.Context(), "cancelled with skerry runs cancel"); err != nil {
-				return named("run", args[0], err, "")
+				return runError(args[0], err)
 			}
 			return nil
 		},

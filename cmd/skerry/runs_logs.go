@@ -20,7 +20,7 @@ func (a *app) runsLogsCommand() *cobra.Command {
 			}
 			defer s.Close()
 			if err := a.printLogs(cmd.Context(), s, command, follow, raw); err != nil {
-				return logsError("run", args[0], err)
+				return runError(args[0], err)
 			}
 			return nil
 		},
@@ -46,12 +46,4 @@ func (a *app) printLogs(ctx context.Context, s skerry.Sandbox, c skerry.Command,
 		return err
 	}
 	return readSoFar(ctx, c, info, out.write)
-}
-
-// logsError leaves a reader that went away to the exit code.
-func logsError(what, name string, err error) error {
-	if isBrokenPipe(err) {
-		return err
-	}
-	return named(what, name, err, "")
 }

@@ -25,7 +25,7 @@ func (a *app) runsShowCommand() *cobra.Command {
 			defer s.Close()
 			v, err := viewCommand(ctx, s, command, args[0], skerry.DefaultInlineOutputBytes)
 			if err != nil {
-				return named("run", args[0], err, "")
+				return runError(args[0], err)
 			}
 			if outputDir != "" {
 				if err := a.fetchArtifacts(cmd, s, outputDir, &v); err != nil {
@@ -60,7 +60,7 @@ func (a *app) fetchArtifacts(cmd *cobra.Command, s skerry.Sandbox, dir string, v
 		Artifact: dst.create, ArtifactBytes: c.Artifacts.Each, ArtifactsBytes: c.Artifacts.Total,
 	})
 	if err != nil {
-		return named("run", v.ID, err, "")
+		return runError(v.ID, err)
 	}
 	v.Files, v.Warnings = files, append(v.Warnings, warnings...)
 	return nil

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -40,22 +39,18 @@ func openSessionIn(ctx context.Context, b skerry.Backend, ref skerry.Ref) (skerr
 	}
 	s, err := b.Open(ctx, ref)
 	if err != nil {
-		return nil, sessionError(ref.Name, err)
+		return nil, named("session", ref.Name, err, "make it with skerry session create, or see skerry session list")
 	}
 	return s, nil
 }
 
+// sessionError adds which session an error is about. A reader that went away
+// is left to the exit code.
 func sessionError(name string, err error) error {
 	if isBrokenPipe(err) {
 		return err
 	}
-	e := named("session", name, err, "make it with skerry session create, or see skerry session list")
-	if k := skerry.KindOf(err); k == skerry.Expired && skerry.HintOf(e) == "" {
-		if ours, ok := errors.AsType[*skerry.Error](e); ok {
-			ours.Hint = "its time was over; make it anew with skerry session create --ttl"
-		}
-	}
-	return e
+	return named("session", name, err, "")
 }
 
 // openCommand finds a command of a session.

@@ -28,10 +28,9 @@ for stdin or stdout. The name ends at the first colon; a word with a slash
 before its first colon is a path here (./a:b).
 
 A DEST that is a folder, or ends in a slash, gets SRC in it under its own name;
-else DEST is the new name. A file appears at once and whole. A folder that comes
-out of a session is checked before anything of it appears: an entry that would
-leave the folder fails the copy, links that lead out of it are left out, and a
-note tells so.`,
+else DEST is the new name. A file appears at once and whole. A folder is checked
+before anything of it appears: an entry that would leave the folder fails the
+copy. Links that lead out of it are left out, and a note tells so.`,
 		Example: `  skerry session cp data.csv work:in/data.csv
   skerry session cp work:results ./results
   tar cz src | skerry session cp - work:src.tgz`,

@@ -12,8 +12,9 @@ import (
 	"github.com/skerry-run/skerry"
 )
 
-// tarIn sends a folder of this machine. Links go as links; what is neither a
-// file, a folder nor a link is left out and named in the result.
+// tarIn sends a folder of this machine. Links that stay inside go as links;
+// any other, and what is neither a file, a folder nor a link, is left out and
+// named in the result.
 func tarIn(ctx context.Context, files skerry.Files, src, dest string) (skerry.TarResult, error) {
 	r, w := io.Pipe()
 	var skipped []string
@@ -72,6 +73,10 @@ func packEntry(tw *tar.Writer, p, name string, d fs.DirEntry, skipped *[]string)
 			return err
 		}
 		h.Typeflag, h.Linkname = tar.TypeSymlink, filepath.ToSlash(target)
+		if !staysInside(name, h.Linkname) {
+			*skipped = append(*skipped, fmt.Sprintf("%s was left out: it is a link that leads out of the folder, to %s", p, target))
+			return nil
+		}
 		return tw.WriteHeader(h)
 	case !info.Mode().IsRegular():
 		*skipped = append(*skipped, fmt.Sprintf("%s was left out: it is a %s", p, typeName(info.Mode().Type())))
