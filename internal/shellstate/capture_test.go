@@ -26,6 +26,9 @@ func TestKilledAndReplacedShellsKeepTheLastState(t *testing.T) {
 		{"export K=lost; cd /; kill -TERM $$", -15},
 		{"export K=lost; cd /; exec 250>&-", 0},
 		{"export K=lost; cd /; set -n", 0},
+		{"export K=lost; cd /; builtin trap : EXIT", 0},
+		{"export K=lost; cd /; set -o posix; trap : EXIT; exit 4", 4},
+		{"export K=lost; cd /; sleep 100 & trap \"kill $!\" EXIT; kill -TERM $$; wait", -15},
 		{"export K=lost; cd /; ulimit -f 0", 0},
 	} {
 		s.want(c.script, c.code, "")

@@ -27,8 +27,9 @@ const (
 // the state it has; ErrTooLarge is worth telling, ErrNoFrame is the ordinary
 // case of a shell that was killed or replaced. Never panics.
 //
-// It reads the last MaxFrameBytes of the two copies at most; a frame that a
-// flood of other bytes pushed further back counts as none.
+// It is enough to give the last 3*MaxFrameBytes of the file: a frame has two
+// copies of MaxFrameBytes at most, and one that a flood of other bytes pushed
+// further back counts as none.
 func Parse(frame []byte, nonce string) (State, error) {
 	hex, own, err := splitNonce(nonce)
 	if err != nil {
@@ -76,7 +77,11 @@ func lastFrame(b []byte, hex string) ([]byte, error) {
 		return nil, ErrNoFrame
 	}
 	i := bytes.LastIndex(b[:j], begin)
-	if i < 0 {
+	switch {
+	case i >= 0:
+	case j > 2*MaxFrameBytes:
+		return nil, ErrTooLarge // it begins before what was read
+	default:
 		return nil, ErrNoFrame
 	}
 	body := b[i+len(begin) : j]

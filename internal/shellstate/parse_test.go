@@ -58,6 +58,7 @@ func TestParse(t *testing.T) {
 		{"name that is none", with(secExport, "declare -x A-B=\"1\"\n"), ErrNoFrame},
 		{"value without end", with(secExport, "declare -x A=\"1\n"), ErrNoFrame},
 		{"too large", with(secAlias, strings.Repeat("x", MaxFrameBytes)), ErrTooLarge},
+		{"too large, and its beginning cut off", with(secAlias, strings.Repeat("x", 2*MaxFrameBytes))[2*MaxFrameBytes:], ErrTooLarge},
 		{"too large to be read whole", with(secAlias, strings.Repeat("x", 2*MaxFrameBytes))[:2*MaxFrameBytes+1000], ErrTooLarge},
 	} {
 		st, err := Parse([]byte(c.frame), testNonce)

@@ -26,13 +26,23 @@
 //     before its trap runs, in a subshell, and its trap decides the status.
 //
 // The caller gives StateFD an empty memfd opened with O_APPEND, and reads it
-// with ReadAt or after Seek to 0 once the shell's process has ended. Children
-// that inherited it can neither block the shell nor make the reader wait.
+// from its start once the shell's process has ended, whoever else still has it
+// open: a child that inherited it can neither block the shell nor make the
+// reader wait. It publishes what Parse gives only when the process exited by
+// itself: bash runs its EXIT trap also when TERM, HUP or INT ends it, and a
+// shell that was killed keeps the last good state.
 //
 // What does not persist: set options, traps, readonly marks, unexported
 // variables, exported arrays (no process could inherit them either), a
-// function named builtin, and the variables of the shell itself (SHLVL, _,
-// BASHOPTS, SHELLOPTS).
+// function named builtin, and the shell's own variables (SHLVL, _, BASHOPTS,
+// SHELLOPTS).
+//
+// What of the wrapper can be noticed: descriptor 250 is open; set -x starts
+// its lines with ++, because the script runs inside eval; set -v echoes one
+// line at the end; syntax errors say "bash: eval: line 3"; a script that
+// mentions trap, eval, source or the dot command finds a function named trap.
+// An EXIT trap that is set past that function (builtin trap, posix mode, or a
+// word we could not see) replaces the capture: the last good state stays.
 package shellstate
 
 import "errors"
