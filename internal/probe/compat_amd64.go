@@ -42,7 +42,7 @@ func compatAttempts() []attempt {
 		{"32-bit kill(1)", result(int80(i386Kill, 1, uintptr(sentSignal), 0))},
 		{"32-bit tkill(1)", result(int80(i386Tkill, 1, uintptr(sentSignal), 0))},
 		{"32-bit tgkill(1, 1)", result(int80(i386Tgkill, 1, 1, uintptr(sentSignal)))},
-		{"32-bit ptrace(PTRACE_ATTACH, 1)", result(int80(i386Ptrace, unix.PTRACE_ATTACH, 1, 0))},
+		{"32-bit ptrace(PTRACE_SEIZE, 1)", result(int80(i386Ptrace, unix.PTRACE_SEIZE, 1, 0))},
 	}
 }
 

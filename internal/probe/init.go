@@ -64,14 +64,11 @@ func initPtrace([]string) Finding {
 	var attempts []attempt
 	for _, pid := range guards() {
 		_, _, e := unix.RawSyscall6(unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(pid), 0, 0, 0, 0)
-		if e == 0 {
-			_, _, _ = unix.RawSyscall6(unix.SYS_PTRACE, unix.PTRACE_DETACH, uintptr(pid), 0, 0, 0, 0)
-		}
 		attempts = append(attempts, attempt{fmt.Sprintf("PTRACE_SEIZE %d", pid), errno(e)})
-		_, _, e = unix.RawSyscall6(unix.SYS_PTRACE, unix.PTRACE_ATTACH, uintptr(pid), 0, 0, 0, 0)
 		if e == 0 {
-			_, _, _ = unix.RawSyscall6(unix.SYS_PTRACE, unix.PTRACE_DETACH, uintptr(pid), 0, 0, 0, 0)
+			continue // attaching too would leave it stopped; the seizure ends with this process
 		}
+		_, _, e = unix.RawSyscall6(unix.SYS_PTRACE, unix.PTRACE_ATTACH, uintptr(pid), 0, 0, 0, 0)
 		attempts = append(attempts, attempt{fmt.Sprintf("PTRACE_ATTACH %d", pid), errno(e)})
 	}
 	return judge(attempts...)

@@ -141,6 +141,9 @@ func privileges([]string) Finding {
 	want := [2]unix.CapUserData{{Effective: ^uint32(0), Permitted: ^uint32(0), Inheritable: ^uint32(0)}, {}}
 	raw := func(nr, a, b, c uintptr) error {
 		_, _, e := unix.RawSyscall(nr, a, b, c)
+		if e == unix.EINVAL {
+			return refusedAs("root does not exist in this user namespace")
+		}
 		return errno(e)
 	}
 	group := uint32(0)
