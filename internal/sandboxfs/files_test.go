@@ -455,3 +455,46 @@ func TestDeepTreesEndWithAWord(t *testing.T) {
 		t.Errorf("packing it gave %v, %v", result, err)
 	}
 }
+
+func TestWhatCanNotBeReadIsSaidOrPassedOver(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("root reads everything")
+	}
+	x := newFixture(t)
+	x.write(t, "open/f", "text")
+	x.write(t, "shut/f", "text")
+	x.write(t, "secret", "text")
+	for _, name := range []string{"shut", "secret"} {
+		if err := os.Chmod(filepath.Join(x.workspace, name), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := x.Read(t.Context(), "secret", 0, -1, io.Discard)
+	x.wantKind(t, "reading it", err, skerry.Denied)
+	_, err = x.Stat(t.Context(), "shut/f")
+	x.wantKind(t, "looking into it", err, skerry.Denied)
+	_, err = x.List(t.Context(), ".", skerry.ListOptions{Recursive: true})
+	x.wantKind(t, "listing all", err, skerry.Denied)
+	if list, err := x.List(t.Context(), ".", skerry.ListOptions{}); err != nil || len(list) != 3 {
+		t.Errorf("listing the folder itself gave %v, %v", list, err)
+	}
+	if found, err := x.Glob(t.Context(), ".", "**/f", 0); err != nil || len(found.Paths) != 1 {
+		t.Errorf("glob gave %v, %v", found, err)
+	}
+	if found, err := x.Grep(t.Context(), skerry.GrepSpec{Pattern: "text"}); err != nil || len(found.Matches) != 1 {
+		t.Errorf("grep gave %v, %v", found, err)
+	}
+	var b bytes.Buffer
+	if result, err := x.TarOut(t.Context(), ".", &b); err != nil || len(result.Skipped) != 2 || result.Files != 1 {
+		t.Errorf("packing gave %+v, %v", result, err)
+	}
+	_, err = x.TarIn(t.Context(), ".", bytes.NewReader(pack(t, file("good", ""), file("shut/new", ""))))
+	x.wantKind(t, "unpacking into it", err, skerry.Denied)
+	if _, err := x.Stat(t.Context(), "good"); skerry.KindOf(err) != skerry.NotFound {
+		t.Errorf("a part was unpacked: %v", err)
+	}
+	if err := x.Remove(t.Context(), "shut", true); err != nil {
+		t.Errorf("removing it: %v", err)
+	}
+	x.noStage(t)
+}

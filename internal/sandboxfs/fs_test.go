@@ -41,8 +41,21 @@ func newFixture(t testing.TB) fixture {
 	if x.FS, err = New(x.workspace, x.home, x.tmp); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = x.Close() })
+	t.Cleanup(func() {
+		_ = x.Close()
+		makeRemovable(base)
+	})
 	return x
+}
+
+// makeRemovable gives folders back the rights that a test took from them.
+func makeRemovable(root string) {
+	_ = filepath.WalkDir(root, func(path string, e os.DirEntry, _ error) error {
+		if e != nil && e.IsDir() {
+			_ = os.Chmod(path, 0o755)
+		}
+		return nil
+	})
 }
 
 func (x fixture) write(t testing.TB, path, text string) {
