@@ -66,14 +66,16 @@ func stateMemfd() (ours, theirs *os.File, err error) {
 	return nil, nil, fmt.Errorf("memfd: %w", err)
 }
 
-// captured takes the state of a shell that has ended. Without a good one the
-// last good state stays.
+// captured takes the state of a shell that has ended. Without a good one, and
+// when the shell did not end by itself, the last good state stays: bash writes
+// its state also when TERM ends it. A shell whose program ran out of memory
+// went on and has a state.
 func (s *Server) captured(c *command, exit skerry.Exit) {
 	if c.state == nil {
 		return
 	}
 	defer c.state.discard()
-	if !s.config.Session || exit.Outcome == skerry.Lost {
+	if !s.config.Session || exit.Outcome != skerry.Exited && exit.Outcome != skerry.OOM {
 		return
 	}
 	frame, err := c.state.read()
