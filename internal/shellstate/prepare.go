@@ -15,10 +15,14 @@ import (
 // heldBack are variables that would change how our own bash starts. They are
 // taken out of its environment and exported by the wrapper once it runs, so
 // that the script and its children see them.
-var heldBack = []string{"BASH_ENV", "ENV", "BASH_XTRACEFD", "BASH_COMPAT", "LC_ALL", "POSIXLY_CORRECT"}
+var heldBack = []string{"BASH_ENV", "ENV", "BASH_XTRACEFD", "BASH_COMPAT", "LC_ALL", "POSIXLY_CORRECT", "POSIX_PEDANTIC"}
 
-// shellOwn are variables that the shell makes for itself. They never persist.
-var shellOwn = []string{"_", "SHLVL", "BASHOPTS", "SHELLOPTS", "BASH_EXECUTION_STRING"}
+// shellOwn are variables that the shell makes for itself, some of them anew
+// each time they are read. They never persist.
+var shellOwn = []string{
+	"_", "SHLVL", "BASHOPTS", "SHELLOPTS", "BASH_EXECUTION_STRING", "BASH_COMMAND", "BASHPID", "BASH_SUBSHELL",
+	"LINENO", "RANDOM", "SRANDOM", "SECONDS", "EPOCHSECONDS", "EPOCHREALTIME", "HISTCMD",
+}
 
 // nonceLen is the random part of a nonce: 16 bytes in hex.
 const nonceLen = 32

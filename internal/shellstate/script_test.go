@@ -138,3 +138,25 @@ func TestEnvOfTheStateWithoutShell(t *testing.T) {
 	}
 	s.quiet("bash -c 'f 2'; printf %s \"$Y\" | od -An -tx1", 0, "in f 2\n 61 0a 62 22 24 60 5c 63 01 ff\n")
 }
+
+// A shell that could not read its script has not succeeded.
+func TestNothingRanIsNotSuccess(t *testing.T) {
+	s := newSession(t)
+	inv, _, err := Prepare(s.st, []byte("true"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, missing := range []int{0, 1} {
+		extra := make([]*os.File, StateFD-3+1)
+		for i, b := range inv.Files {
+			if i != missing {
+				extra[FileFD0+i-3] = memfd(t, b, 0)
+				defer extra[FileFD0+i-3].Close()
+			}
+		}
+		cmd := &exec.Cmd{Path: s.bash, Args: inv.Argv, Env: inv.Env, Dir: s.workspace, ExtraFiles: extra}
+		if out, err := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != 126 || len(out) == 0 {
+			t.Errorf("without file %d: %v, %q", missing, err, out)
+		}
+	}
+}

@@ -10,21 +10,25 @@ import (
 // text, the finish and the script, each evaluated at top level. Not inside the
 // sourced prelude, because messages name the file that is being sourced. Of a
 // restored function the shell would find `eval` first, so after the text it is
-// called through builtin.
-const boot = `. /proc/self/fd/201;eval "${__skerry[1]}";builtin eval "${__skerry[2]}";builtin eval "${__skerry[0]}"`
+// called through builtin. A shell that can't read the prelude must not end
+// with 0: nothing ran.
+const boot = `. /proc/self/fd/201||exit 126;eval "${__skerry[1]}";builtin eval "${__skerry[2]}";builtin eval "${__skerry[0]}"`
 
 // forget removes the variable that held the script. It is a DEBUG trap: the
 // first time it runs, before the eval of boot, the variable is still needed;
 // the second time is before the script's first command.
 const forget = `((__skerry[1]++==0)) || { \builtin unset __skerry; \builtin trap - DEBUG; }`
 
+// refuse ends a shell that could not take the script in.
+const refuse = "{ echo 'bash: the script could not be read, nothing ran: a session needs bash 4.4 or later and /proc' >&2; exit 126; }"
+
 // prelude is what is sourced first: it takes script and text in, closes the
 // files, so that no child inherits them, and arms the capture.
 func prelude(nonce string, held [][2]string, text, traps bool) []byte {
 	var b bytes.Buffer
-	b.WriteString("exec 201<&-\nmapfile -d '' __skerry </proc/self/fd/200\nexec 200<&-\n")
+	b.WriteString("exec 201<&-\nmapfile -d '' __skerry </proc/self/fd/200 || " + refuse + "\nexec 200<&-\n")
 	if text {
-		b.WriteString("mapfile -d '' -O 1 __skerry </proc/self/fd/202\nexec 202<&-\n")
+		b.WriteString("mapfile -d '' -O 1 __skerry </proc/self/fd/202 || " + refuse + "\nexec 202<&-\n")
 	}
 	fmt.Fprintf(&b, "__skerry[2]=%s\n", quote(finish(held)))
 	fmt.Fprintf(&b, "trap -- %s EXIT\n", quote(bareTrap(nonce)))
@@ -43,13 +47,13 @@ func finish(held [][2]string) string {
 		// A locale that the image lacks is told by bash when it starts. The
 		// user was told when it was set, not with every command.
 		line := "\\builtin export " + v[0] + "=" + quote(v[1]) + " 2>/dev/null\n"
-		if v[0] == "POSIXLY_CORRECT" {
-			posix = line
+		if strings.HasPrefix(v[0], "POSIX") {
+			posix += line
 			continue
 		}
 		s += line
 	}
-	// POSIXLY_CORRECT is the last of all: it puts the shell in posix mode.
+	// The last of all are those that put the shell in posix mode.
 	return s + posix + "\\builtin trap -- " + quote(forget) + " DEBUG\n"
 }
 
@@ -80,7 +84,7 @@ POSIXLY_CORRECT=
 \trap "" XFSZ
 \unset -f builtin
 \unset POSIXLY_CORRECT
-` + leaveFunctions + `\builtin printf "\0skerry-begin %s\0" ` + nonce + "\n" + body + body + `\builtin printf "skerry-end %s\0" ` + nonce + "\n"
+\builtin export -n ` + strings.Join(shellOwn, " ") + "\n" + leaveFunctions + `\builtin printf "\0skerry-begin %s\0" ` + nonce + "\n" + body + body + `\builtin printf "skerry-end %s\0" ` + nonce + "\n"
 }
 
 // leaveFunctions takes away the local variables of the functions in which a
