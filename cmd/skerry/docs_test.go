@@ -101,7 +101,7 @@ func newShell(t *testing.T, dir, bin string) *shell {
 	state := t.TempDir()
 	return &shell{t: t, dir: dir, state: filepath.Join(state, "exports"), env: []string{
 		"PATH=" + bin + ":/usr/bin:/bin:/usr/sbin:/sbin", "HOME=" + t.TempDir(), "LANG=C.UTF-8",
-		"XDG_STATE_HOME=" + state, "XDG_RUNTIME_DIR=",
+		"SKERRY_STATE_DIR=" + filepath.Join(bin, "state"), // the users that sandboxes run as must reach it
 	}}
 }
 
