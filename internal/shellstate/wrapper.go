@@ -11,12 +11,15 @@ import (
 // sourced prelude, because messages name the file that is being sourced. Of a
 // restored function the shell would find `eval` first, so after the text it is
 // called through builtin. A shell that can't read the prelude must not end
-// with 0: nothing ran.
-const boot = `. /proc/self/fd/201||exit 126;eval "${__skerry[1]}";builtin eval "${__skerry[2]}";builtin eval "${__skerry[0]}"`
+// with 0: nothing ran. The last word gives nothing; its index, evaluated after
+// the word with the script, takes the text out of the variable, so that no
+// subshell carries a copy.
+const boot = `. /proc/self/fd/201||exit 126;eval "${__skerry[1]}";builtin eval "${__skerry[2]}";builtin eval "${__skerry[0]}" ${__skerry[__skerry[0]=__skerry[2]=9]}`
 
 // forget removes the variable that held the script. It is a DEBUG trap: the
 // first time it runs, before the eval of boot, the variable is still needed;
-// the second time is before the script's first command.
+// the second time is before the script's first command. (A subshell that is the
+// first command still sees its name.)
 const forget = `((__skerry[1]++==0)) || { \builtin unset __skerry; \builtin trap - DEBUG; }`
 
 // refuse ends a shell that could not take the script in.
