@@ -216,6 +216,11 @@ func (c *command) finish(status syscall.WaitStatus, p packet) {
 		stop = nil // it had ended before our signal came
 	}
 	exit := skerry.Exit{Duration: sinceMonotonic(c.begin, p.at)}
+	if stop == nil {
+		if why := c.server.watch.over(); why != "" { // it was faster than the watch
+			stop = &stopReason{outcome: skerry.Evicted, reason: why}
+		}
+	}
 	after := c.server.usage.read()
 	exit.Usage = c.before.until(after, p)
 	switch {

@@ -85,6 +85,7 @@ type boxSetup struct {
 	config Config
 	args   []string // of bwrap
 	serve  []string // of the init
+	enter  string   // a cgroup.procs to enter first
 }
 
 func withArgs(args ...string) boxOption {
@@ -125,7 +126,12 @@ func newBox(t testing.TB, config Config, options ...boxOption) *box {
 	args = append(args, setup.args...)
 	args = append(args, "--", "/run/skerry/init", "serve", "--config-fd", "3", "--control-fd", "4")
 	args = append(args, setup.serve...)
-	b := &box{t: t, cmd: exec.Command("bwrap", args...), line: line, ended: make(chan struct{})}
+	name := "bwrap"
+	if setup.enter != "" {
+		args = append([]string{"-c", `echo $$ > "$0" && exec bwrap "$@"`, setup.enter}, args...)
+		name = "sh"
+	}
+	b := &box{t: t, cmd: exec.Command(name, args...), line: line, ended: make(chan struct{})}
 	b.cmd.ExtraFiles = []*os.File{cr, theirs}
 	b.cmd.Stderr = &b.stderr
 	b.cmd.Dir = "/"
@@ -149,7 +155,6 @@ func newBox(t testing.TB, config Config, options ...boxOption) *box {
 
 // supervise is the supervisor's side of the control line.
 func (b *box) supervise() {
-	defer close(b.ended)
 	for {
 		m, f, err := b.line.Receive()
 		if err != nil {
@@ -177,6 +182,7 @@ func (b *box) supervise() {
 		}
 	}
 	_ = b.cmd.Wait()
+	close(b.ended)
 }
 
 // dial makes a new connection through the control line.
@@ -329,5 +335,30 @@ func wantExit(t testing.TB, r result, code int32) {
 	t.Helper()
 	if r.exit.Outcome != "exited" || !r.exit.HasExitCode || r.exit.ExitCode != code {
 		t.Fatalf("got %v, want exited with %d", r, code)
+	}
+}
+
+// drain follows a command and counts what it wrote.
+func (b *box) drain(id string) (n int64, exit *pb.Exit) {
+	b.t.Helper()
+	stream, err := b.Output(b.ctx(), &pb.OutputRequest{Id: id})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for {
+		m, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return n, exit
+		}
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		if m.Offset != n && m.Exit == nil {
+			b.t.Fatalf("offset %d after %d bytes", m.Offset, n)
+		}
+		n += int64(len(m.Data))
+		if m.Exit != nil {
+			exit = m.Exit
+		}
 	}
 }

@@ -118,6 +118,3 @@ func (s *Server) writeStartFiles(ctx context.Context, files []skerry.StartFile) 
 	}
 	return nil
 }
-
-// roomForStart refuses a command while the workspace is over its limit.
-func (s *Server) roomForStart() error { return nil }

@@ -74,6 +74,9 @@ func serve(configFD, controlFD int, listen string) error {
 	s := newServer(config, fs, line)
 	go s.reaper.run()
 	go s.nursery.fill(s.done)
+	if s.watch != nil {
+		go s.watchWorkspace()
+	}
 	s.beginLife()
 	g := newGate()
 	srv := newGRPC(s, &service{Server: s, fileService: fileService{fs}})

@@ -25,6 +25,7 @@ type Server struct {
 	reaper  *reaper
 	nursery *nursery
 	usage   counters
+	watch   *watch      // nil when nothing is watched
 	line    *supervisor // nil without a control line
 	digests [32]byte    // key of the digests of requests
 	bootID  string
@@ -50,6 +51,7 @@ func newServer(config Config, files skerry.Files, line *control.Line) *Server {
 		files:    files,
 		reaper:   newReaper(),
 		usage:    counters{config.CgroupRoot},
+		watch:    newWatch(config),
 		commands: map[string]*command{},
 		done:     make(chan struct{}),
 		emptied:  make(chan struct{}),

@@ -95,6 +95,7 @@ func (s *Server) launch(ctx context.Context, c *command, spec skerry.CommandSpec
 		c.mu.Unlock()
 	}
 	go c.follow()
+	s.watch.started()
 	return nil
 }
 
