@@ -100,6 +100,9 @@ func (s CommandSpec) Validate() error {
 			return Errorf(Invalid, op, "argument %d has %d bytes, Linux takes at most %d", i, len(a), MaxArgvBytes).WithHint("send it as a file or on stdin")
 		}
 	}
+	if total := stringsBytes(s.Argv, s.Env); total > maxStringsBytes {
+		return Errorf(Invalid, op, "arguments and environment have %d bytes, Linux takes at most %d", total, maxStringsBytes).WithHint("send them as a file or on stdin")
+	}
 	var files int64
 	for _, f := range s.Files {
 		if f.Path == "" || strings.ContainsRune(f.Path, 0) {
@@ -113,17 +116,32 @@ func (s CommandSpec) Validate() error {
 	return ValidateEnv(s.Env)
 }
 
+// maxStringsBytes is what Linux takes of argv and environment together, with a
+// pointer for each, under the usual stack limit.
+const maxStringsBytes = 2 << 20
+
+func stringsBytes(argv []string, env map[string]string) (total int) {
+	const pointer, nul, equals = 8, 1, 1
+	for _, a := range argv {
+		total += len(a) + nul + pointer
+	}
+	for k, v := range env {
+		total += len(k) + equals + len(v) + nul + pointer
+	}
+	return total
+}
+
 // ValidateEnv refuses names and values that Linux could not pass on.
 func ValidateEnv(env map[string]string) error {
 	const op = "environment"
 	for k, v := range env {
 		switch {
 		case k == "" || strings.ContainsAny(k, "=\x00"):
-			return Errorf(Invalid, op, "%q is not a variable's name", k)
+			return Errorf(Invalid, op, "%.64q is not a variable's name", k)
 		case strings.ContainsRune(v, 0):
-			return Errorf(Invalid, op, "the value of %s holds a NUL byte", k)
+			return Errorf(Invalid, op, "the value of %.64q holds a NUL byte", k)
 		case len(k)+1+len(v) > MaxArgvBytes:
-			return Errorf(Invalid, op, "%s has %d bytes, Linux takes at most %d", k, len(k)+1+len(v), MaxArgvBytes).WithHint("put it in a file")
+			return Errorf(Invalid, op, "%.64q has %d bytes, Linux takes at most %d", k, len(k)+1+len(v), MaxArgvBytes).WithHint("put it in a file")
 		}
 	}
 	return nil

@@ -3,6 +3,7 @@ package skerry
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // Kind says what a caller can do about an error. Each surface maps it in one
@@ -36,6 +37,9 @@ type Error struct {
 
 // Error gives "op: cause".
 func (e *Error) Error() string {
+	if e.Err == nil { // not one of ours, but printing an error must not end a program
+		return strings.TrimPrefix(e.Op+": "+string(e.Kind), ": ")
+	}
 	if e.Op == "" {
 		return e.Err.Error()
 	}

@@ -34,7 +34,8 @@ var DefaultLimits = Limits{
 	ShmBytes:           64 * MiB,
 }
 
-// OrDefaults gives l with every zero field taken from d.
+// OrDefaults gives l with every zero field taken from d. A request that comes
+// from d is at most the limit that it is a request of.
 func (l Limits) OrDefaults(d Limits) Limits {
 	pick := func(a, b int64) int64 {
 		if a != 0 {
@@ -42,11 +43,12 @@ func (l Limits) OrDefaults(d Limits) Limits {
 		}
 		return b
 	}
+	memory, cpu := pick(l.MemoryBytes, d.MemoryBytes), pick(l.MilliCPU, d.MilliCPU)
 	return Limits{
-		MemoryBytes:        pick(l.MemoryBytes, d.MemoryBytes),
-		MilliCPU:           pick(l.MilliCPU, d.MilliCPU),
-		MemoryRequestBytes: pick(l.MemoryRequestBytes, d.MemoryRequestBytes),
-		MilliCPURequest:    pick(l.MilliCPURequest, d.MilliCPURequest),
+		MemoryBytes:        memory,
+		MilliCPU:           cpu,
+		MemoryRequestBytes: pick(l.MemoryRequestBytes, min(d.MemoryRequestBytes, memory)),
+		MilliCPURequest:    pick(l.MilliCPURequest, min(d.MilliCPURequest, cpu)),
 		PIDs:               pick(l.PIDs, d.PIDs),
 		WorkspaceBytes:     pick(l.WorkspaceBytes, d.WorkspaceBytes),
 		TmpBytes:           pick(l.TmpBytes, d.TmpBytes),
@@ -54,25 +56,37 @@ func (l Limits) OrDefaults(d Limits) Limits {
 	}
 }
 
-// Validate refuses what can't work: negative values, and limits so small that
-// not even the init would start.
+// No machine has more; above them sums of limits would overflow somewhere.
+const (
+	maxLimitBytes    = 1 << 50
+	maxLimitMilliCPU = 10_000_000
+	maxLimitPIDs     = 1 << 22 // Linux has no more process ids
+)
+
+// Validate refuses what can't work: negative values, limits so small that not
+// even the init would start or larger than any machine, and requests above
+// their limits.
 func (l Limits) Validate() error {
+	const op = "limits"
 	l = l.OrDefaults(DefaultLimits)
 	for _, f := range []struct {
-		name     string
-		got, min int64
+		name          string
+		got, min, max int64
 	}{
-		{"memory", l.MemoryBytes, 16 * MiB},
-		{"cpu", l.MilliCPU, 10},
-		{"memory request", l.MemoryRequestBytes, 1},
-		{"cpu request", l.MilliCPURequest, 1},
-		{"pids", l.PIDs, 8},
-		{"workspace", l.WorkspaceBytes, 1 * MiB},
-		{"tmp", l.TmpBytes, 1 * MiB},
-		{"shm", l.ShmBytes, 64 * KiB},
+		{"memory", l.MemoryBytes, 16 * MiB, maxLimitBytes},
+		{"cpu", l.MilliCPU, 10, maxLimitMilliCPU},
+		{"memory request", l.MemoryRequestBytes, 1, l.MemoryBytes},
+		{"cpu request", l.MilliCPURequest, 1, l.MilliCPU},
+		{"pids", l.PIDs, 8, maxLimitPIDs},
+		{"workspace", l.WorkspaceBytes, 1 * MiB, maxLimitBytes},
+		{"tmp", l.TmpBytes, 1 * MiB, maxLimitBytes},
+		{"shm", l.ShmBytes, 64 * KiB, maxLimitBytes},
 	} {
 		if f.got < f.min {
-			return Errorf(Invalid, "limits", "%s is %d, less than the %d that a sandbox needs", f.name, f.got, f.min)
+			return Errorf(Invalid, op, "%s is %d, less than the %d that a sandbox needs", f.name, f.got, f.min)
+		}
+		if f.got > f.max {
+			return Errorf(Invalid, op, "%s is %d, at most %d", f.name, f.got, f.max)
 		}
 	}
 	return nil

@@ -100,6 +100,9 @@ func (n Network) Validate() error {
 			if !r.Prefix.IsValid() {
 				return Errorf(Invalid, op, "an allow rule has no valid range")
 			}
+			if r.Prefix.Addr().Is4In6() {
+				return Errorf(Invalid, op, "allow rule %s is IPv4 written as IPv6", r).WithHint("write %s", r.Prefix.Addr().Unmap())
+			}
 		}
 	default:
 		return Errorf(Invalid, op, "unknown network mode %q", n.Mode)

@@ -125,41 +125,79 @@ func (t *Tail) Write(p []byte) (int, error) {
 // and never longer than the limit.
 func (t *Tail) Text() (text, encoding string, omitted int64) {
 	tail := append(append(make([]byte, 0, len(t.ring)), t.ring[t.start:]...), t.ring[:t.start]...)
-	whole := int64(len(t.head)+len(tail)) == t.total
 	head := t.head
-	if !whole {
-		head, tail = trimPartialEnd(head), trimPartialStart(tail)
-	} else {
+	if whole := int64(len(head)+len(tail)) == t.total; whole {
 		head, tail = append(append([]byte(nil), head...), tail...), nil
+	} else {
+		head, tail = trimPartialEnd(head), trimPartialStart(tail)
+	}
+	if textLen(head)+textLen(tail) > t.limit { // U+FFFD has three bytes and may stand for one
+		if len(tail) == 0 {
+			tail = head
+		}
+		head, tail = keepStart(head, t.headLimit), keepEnd(tail, t.limit-t.headLimit)
 	}
 	var b strings.Builder
 	lossy := appendText(&b, head)
 	lossy = appendText(&b, tail) || lossy
-	text, omitted = b.String(), t.total-int64(len(head)+len(tail))
-	if len(text) > t.limit { // U+FFFD has three bytes and may have replaced one
-		h, e := cutText(text, t.limit)
-		omitted += int64(len(text) - len(h) - len(e))
-		text = h + e
-	}
+	omitted = t.total - int64(len(head)+len(tail))
 	if lossy {
-		return text, EncodingLossy, omitted
+		return b.String(), EncodingLossy, omitted
 	}
-	return text, EncodingUTF8, omitted
+	return b.String(), EncodingUTF8, omitted
 }
 
 // Total is the length of the stream so far.
 func (t *Tail) Total() int64 { return t.total }
 
-func cutText(s string, limit int) (head, tail string) {
-	h := limit * 2 / 5
-	for h > 0 && !utf8.RuneStart(s[h]) {
-		h--
+// keepStart gives as much of the start of p as makes at most limit bytes of
+// text.
+func keepStart(p []byte, limit int) []byte {
+	i := 0
+	for i < len(p) {
+		r, n := utf8.DecodeRune(p[i:])
+		if limit -= runeLen(r, n); limit < 0 {
+			break
+		}
+		i += n
 	}
-	e := len(s) - (limit - limit*2/5)
-	for e < len(s) && !utf8.RuneStart(s[e]) {
-		e++
+	return p[:i]
+}
+
+// keepEnd gives as much of the end of p as makes at most limit bytes of text.
+func keepEnd(p []byte, limit int) []byte {
+	i := len(p)
+	for i > 0 {
+		r, n := utf8.DecodeLastRune(p[:i])
+		if limit -= runeLen(r, n); limit < 0 {
+			break
+		}
+		i -= n
 	}
-	return s[:h], s[e:]
+	return p[i:]
+}
+
+// textLen is how many bytes of text p becomes.
+func textLen(p []byte) (total int) {
+	for len(p) > 0 {
+		r, n := utf8.DecodeRune(p)
+		total += runeLen(r, n)
+		p = p[n:]
+	}
+	return total
+}
+
+// runeLen is how many bytes of text a rune of n bytes becomes.
+func runeLen(r rune, n int) int {
+	if isReplaced(r, n) {
+		return utf8.RuneLen(utf8.RuneError)
+	}
+	return n
+}
+
+// isReplaced says whether U+FFFD takes the place of a rune of n bytes.
+func isReplaced(r rune, n int) bool {
+	return r == utf8.RuneError && n == 1 || r < 0x20 && r != '\t' && r != '\n' && r != '\r'
 }
 
 // trimPartialEnd drops a rune that was cut at the end of p.
@@ -177,19 +215,21 @@ func trimPartialEnd(p []byte) []byte {
 
 // trimPartialStart drops the rest of a rune that was cut at the start of p.
 func trimPartialStart(p []byte) []byte {
-	for i := range min(utf8.UTFMax-1, len(p)) {
-		if utf8.RuneStart(p[i]) {
-			return p[i:]
-		}
+	n := 0
+	for n < len(p) && !utf8.RuneStart(p[n]) {
+		n++
 	}
-	return p
+	if n >= utf8.UTFMax { // no rune has as many: it is not text
+		return p
+	}
+	return p[n:]
 }
 
 func appendText(b *strings.Builder, p []byte) (lossy bool) {
 	b.Grow(len(p))
 	for len(p) > 0 {
 		r, n := utf8.DecodeRune(p)
-		if r == utf8.RuneError && n == 1 || r < 0x20 && r != '\t' && r != '\n' && r != '\r' {
+		if isReplaced(r, n) {
 			b.WriteRune(utf8.RuneError)
 			lossy = true
 		} else {

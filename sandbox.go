@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"time"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -61,7 +62,7 @@ func ValidateName(what, name string) error {
 		return Errorf(Invalid, op, "%s is not UTF-8", what)
 	}
 	for _, c := range name {
-		if c < 0x20 || c == 0x7f {
+		if unicode.IsControl(c) {
 			return Errorf(Invalid, op, "%s holds the control character %U", what, c)
 		}
 	}
