@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"google.golang.org/grpc/codes"
@@ -45,7 +46,11 @@ func ToStatus(err error) error {
 	if o := skerry.OutcomeOf(err); o != skerry.Lost {
 		detail.Outcome = string(o)
 	}
-	st := status.New(codeOf[skerry.KindOf(err)], clean(err.Error()))
+	code, known := codeOf[skerry.KindOf(err)]
+	if !known { // the zero value would be OK, and the error none
+		code = codes.Internal
+	}
+	st := status.New(code, clean(err.Error()))
 	if with, err := st.WithDetails(detail); err == nil {
 		st = with
 	}
@@ -97,10 +102,10 @@ func FromStatus(op string, err error) error {
 // break a log line.
 func clean(s string) string {
 	if len(s) > maxErrorText {
-		s = s[:maxErrorText] + "…"
+		s = strings.ToValidUTF8(s[:maxErrorText], "") + "…"
 	}
 	return strings.Map(func(r rune) rune {
-		if r < 0x20 && r != '\t' && r != '\n' || r == 0x7f {
+		if unicode.IsControl(r) && r != '\t' && r != '\n' || unicode.Is(unicode.Bidi_Control, r) {
 			return utf8.RuneError
 		}
 		return r

@@ -39,6 +39,23 @@ func TestAHostileStatusIsBoundedAndCleaned(t *testing.T) {
 	}
 }
 
+func TestNoErrorBecomesSuccess(t *testing.T) {
+	for _, err := range []error{
+		skerry.Errorf("", "x", "no kind"), skerry.Errorf("success", "x", "a kind of nobody"), errors.New("foreign"), &skerry.Error{},
+	} {
+		if got := FromStatus("x", ToStatus(err)); skerry.KindOf(got) != skerry.Internal {
+			t.Errorf("%v came back as %v", err, got)
+		}
+	}
+	if err := ToStatus(nil); err != nil {
+		t.Errorf("nil became %v", err)
+	}
+	in := status.Error(codes.Unauthenticated, "prove it first")
+	if ToStatus(in) != in {
+		t.Error("a status did not stay as it is")
+	}
+}
+
 func TestAnErrorOfTheStreamIsUnavailable(t *testing.T) {
 	if k := skerry.KindOf(FromStatus("x", errors.New("broken pipe"))); k != skerry.Unavailable {
 		t.Errorf("kind %s, want unavailable", k)
