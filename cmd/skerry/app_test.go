@@ -231,7 +231,7 @@ func TestRunAsksForWhatTheFlagsSay(t *testing.T) {
 		s.Limits.WorkspaceBytes != 2<<30 || s.Network.String() != "allow=10.0.0.0/8:443" || s.Remember == 0 || s.Kind != skerry.RunKind {
 		t.Errorf("sandbox %+v", s)
 	}
-	if strings.Join(asked.Argv, " ") != "python3 -u main.py a --b" || asked.Timeout.Seconds() != 7 || asked.Dir != "sub" ||
+	if strings.Join(asked.Argv, " ") != "python3 -u /workspace/main.py a --b" || asked.Timeout.Seconds() != 7 || asked.Dir != "sub" ||
 		len(asked.Env) != 2 || asked.Env["K"] != "v=w" || asked.Env["OWN"] != "mine" || string(asked.Files[0].Data) != "print(1)" {
 		t.Errorf("command %+v", asked)
 	}

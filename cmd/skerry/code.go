@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/skerry-run/skerry"
@@ -25,7 +27,8 @@ type programArgs struct {
 	code     string
 	hasCode  bool // -c was given, even if empty
 	args     []string
-	dash     int // how many args stood before "--", -1 without one
+	dash     int    // how many args stood before "--", -1 without one
+	dir      string // where the program starts; "" is the workspace
 }
 
 // resolveProgram finds out what to run. It reads code from a file or from
@@ -34,7 +37,7 @@ func resolveProgram(p programArgs, languages skerry.Languages, stdin io.Reader, 
 	const op = "run"
 	switch {
 	case p.hasCode:
-		return codeProgram("", []byte(p.code), p.args, p.language, languages)
+		return p.withCode("", []byte(p.code), p.args, languages)
 	case p.dash == 0 && len(p.args) > 0:
 		if p.language != "" {
 			return program{}, skerry.Errorf(skerry.Invalid, op, "-l %s says nothing about a command after --", p.language).WithHint("leave out -l, or give a FILE")
@@ -47,14 +50,14 @@ func resolveProgram(p programArgs, languages skerry.Languages, stdin io.Reader, 
 		if err != nil {
 			return program{}, err
 		}
-		return codeProgram("", code, p.args[1:], p.language, languages)
+		return p.withCode("", code, p.args[1:], languages)
 	}
 	file := p.args[0]
 	code, err := readCode(file, limit)
 	if err != nil {
 		return program{}, err
 	}
-	return codeProgram(file, code, p.args[1:], p.language, languages)
+	return p.withCode(file, code, p.args[1:], languages)
 }
 
 func readCode(file string, limit int64) ([]byte, error) {
@@ -84,15 +87,15 @@ func readBounded(r io.Reader, limit int64, what string) ([]byte, error) {
 	return data, nil
 }
 
-// codeProgram makes a program of code. file is "" when the code has none.
-func codeProgram(file string, code []byte, args []string, name string, languages skerry.Languages) (program, error) {
+// withCode makes a program of code. file is "" when the code has none.
+func (p programArgs) withCode(file string, code []byte, args []string, languages skerry.Languages) (program, error) {
 	if len(bytes.TrimSpace(code)) == 0 {
 		return program{}, skerry.Errorf(skerry.Invalid, "run", "the code is empty").WithHint("give some after -c, in the FILE, or on stdin with -")
 	}
 	var l skerry.Language
 	var err error
-	if name != "" {
-		l, err = languages.Find(name)
+	if p.language != "" {
+		l, err = languages.Find(p.language)
 	} else {
 		l, err = languages.FindFor(filepath.ToSlash(file), code)
 		if err != nil && file == "" {
@@ -106,25 +109,32 @@ func codeProgram(file string, code []byte, args []string, name string, languages
 	if file != "" {
 		base = filepath.Base(file)
 	}
-	p := program{language: l}
-	p.argv = append(p.argv, l.Command...)
-	// An interpreter would take a leading dash for an option.
-	if strings.HasPrefix(base, "-") {
-		p.argv = append(p.argv, "./"+base)
-	} else {
-		p.argv = append(p.argv, base)
-	}
-	p.argv = append(p.argv, args...)
+	out := program{language: l, argv: slices.Concat(l.Command, []string{codePath(base, p.dir)}, args)}
 	if int64(len(code)) <= skerry.MaxStartFilesBytes {
-		p.files = []skerry.StartFile{{Path: base, Data: code}}
+		out.files = []skerry.StartFile{{Path: base, Data: code}}
 	} else {
-		p.inputs = []skerry.Input{bytesInput(base, code)}
+		out.inputs = []skerry.Input{bytesInput(base, code)}
 	}
-	return p, nil
+	return out, nil
 }
 
-func bytesInput(path string, data []byte) skerry.Input {
-	return skerry.Input{Path: path, Size: int64(len(data)), Open: func() (io.ReadCloser, error) {
+// workspace is where every sandbox has its files.
+const workspace = "/workspace"
+
+// codePath is how the interpreter, which starts in dir, is told the file of
+// the code, which lies in the workspace itself.
+func codePath(base, dir string) string {
+	switch {
+	case dir != "":
+		return path.Join(workspace, base)
+	case strings.HasPrefix(base, "-"): // would be taken for an option
+		return "./" + base
+	}
+	return base
+}
+
+func bytesInput(dest string, data []byte) skerry.Input {
+	return skerry.Input{Path: dest, Size: int64(len(data)), Open: func() (io.ReadCloser, error) {
 		return io.NopCloser(bytes.NewReader(data)), nil
 	}}
 }

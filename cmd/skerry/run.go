@@ -16,7 +16,6 @@ import (
 type runOptions struct {
 	program   programArgs
 	id        string
-	dir       string
 	inputs    []string
 	outputDir string
 	env       environmentFlags
@@ -78,7 +77,7 @@ that start with # are skipped.`,
 	f.StringVarP(&o.outputDir, "output", "o", "", "folder for what the program leaves under output/")
 	environmentFlagsOn(f, &o.env)
 	stdinFlagsOn(f, &o.stdin)
-	f.StringVarP(&o.dir, "workdir", "w", "", "where the program starts, relative to the workspace")
+	f.StringVarP(&o.program.dir, "workdir", "w", "", "where the program starts, relative to the workspace")
 	f.BoolVar(&o.json, "json", false, "print one result object, and nothing else, on stdout")
 	f.StringVar(&o.id, "id", "", "the run's id: the same id and program again is the same run, never a second one")
 	f.BoolVar(&o.detach, "detach", false, "print the run's id and return; see skerry runs")
@@ -156,7 +155,7 @@ func (o runOptions) spec(c *config.Config, a *app) (spec skerry.RunSpec, notes [
 	spec = skerry.RunSpec{
 		Sandbox: sandboxSpec(c, p.language),
 		Command: skerry.CommandSpec{
-			ID: skerry.RunCommandID, Argv: p.argv, Dir: o.dir, Env: env, Files: p.files,
+			ID: skerry.RunCommandID, Argv: p.argv, Dir: o.program.dir, Env: env, Files: p.files,
 			Timeout: c.Timeouts.Run, Grace: c.Timeouts.Grace, Missing: p.missingHint(),
 		},
 		Language:      p.language.Name,
@@ -268,7 +267,7 @@ func (o runOptions) checkDetach() error {
 func (a *app) doDetach(ctx context.Context, b skerry.Backend, spec skerry.RunSpec, o runOptions) error {
 	info, err := skerry.Detach(ctx, b, spec)
 	if err != nil {
-		return err
+		return runError(spec.Sandbox.Name, err)
 	}
 	if o.json {
 		return a.printJSON(detached{info.Name, info.OrgOrDefault(), info.Backend, stamp(info.Expires)})

@@ -1,0 +1,85 @@
+//go:build linux
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// TestScripts runs every script of testdata/script with real sandboxes of the
+// local backend, in a state folder of their own.
+//
+// "skerry ARGS…" runs the command line, and "status N" then compares its exit
+// code; [root] holds where limits of memory can be set.
+func TestScripts(t *testing.T) {
+	if _, err := exec.LookPath("bwrap"); err != nil {
+		t.Skip("bubblewrap is not installed")
+	}
+	// Not t.TempDir: the users that sandboxes run as must reach it.
+	dir, err := os.MkdirTemp("", "skerry-cli-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	bin, state := filepath.Join(dir, "bin"), filepath.Join(dir, "state")
+	build := exec.Command("go", "build", "-o", bin+"/", ".", "../skerry-init")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("PATH", bin+string(filepath.ListSeparator)+e.Getenv("PATH"))
+			e.Setenv("SKERRY_STATE_DIR", state)
+			e.Setenv("HOME", e.WorkDir)
+			e.Setenv("SKERRY_ORG", filepath.Base(e.WorkDir)) // no script sees the sandboxes of another
+			e.Values[lastStatus{}] = new(int)
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"skerry": func(ts *testscript.TestScript, neg bool, args []string) {
+				err := ts.Exec("skerry", args...)
+				code := ts.Value(lastStatus{}).(*int)
+				*code = 0
+				if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+					*code = exit.ExitCode()
+				} else if err != nil {
+					ts.Fatalf("run skerry: %v", err)
+				}
+				if neg == (*code == 0) {
+					ts.Fatalf("skerry %q ended with %d", args, *code)
+				}
+			},
+			"status": func(ts *testscript.TestScript, neg bool, args []string) {
+				if len(args) != 1 || neg {
+					ts.Fatalf("usage: status N")
+				}
+				want, err := strconv.Atoi(args[0])
+				ts.Check(err)
+				if got := *ts.Value(lastStatus{}).(*int); got != want {
+					ts.Fatalf("the exit code was %d, want %d", got, want)
+				}
+			},
+		},
+		Condition: func(cond string) (bool, error) {
+			if cond == "root" {
+				return os.Geteuid() == 0, nil
+			}
+			return false, fmt.Errorf("unknown condition %q", cond)
+		},
+	})
+}
+
+type lastStatus struct{}
