@@ -154,8 +154,8 @@ type Files interface {
 	Mkdir(ctx context.Context, path string) error
 
 	// Glob gives the paths below dir that match pattern ("**" crosses
-	// folders), sorted, at most limit (0 is the default of 10,000). No
-	// wildcard stands for a leading dot: hidden files are asked for by theirs.
+	// folders; hidden files are files like any other), sorted, at most limit
+	// (0 is the default of 10,000).
 	Glob(ctx context.Context, dir, pattern string, limit int) (GlobResult, error)
 
 	// Grep searches the contents of regular files.

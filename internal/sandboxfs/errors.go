@@ -26,7 +26,7 @@ func failed(op, path string, r *root, err error) error {
 	if r != nil {
 		limit = r.limit
 	}
-	e := skerry.Errorf(kind, op, "%q: %w", path, err)
+	e := skerry.Errorf(kind, op, "%s: %w", quoted(path), err)
 	switch {
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
 		return e.WithHint("remove files that are not needed, or raise %s", limit)
@@ -100,7 +100,7 @@ func foreign(op, path, doing string, err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		kind = skerry.Unavailable
 	}
-	e := skerry.Errorf(kind, op, "%q: %s: %w", path, doing, err)
+	e := skerry.Errorf(kind, op, "%s: %s: %w", quoted(path), doing, err)
 	e.Hint = skerry.HintOf(err)
 	return e
 }

@@ -26,8 +26,8 @@ const (
 	maxFolderNames   = 100_000   // names of one folder that are held at a time
 	maxVisited       = 1_000_000 // files and folders that one call looks at
 	maxDepth         = 400       // folders inside folders; each costs a descriptor while it is walked
-	maxPathBytes     = 16 << 10
-	maxLinks         = 40 // links in one path, as in the kernel
+	maxPathBytes     = 4096      // as Linux takes in one call
+	maxLinks         = 40        // links in one path, as in the kernel
 	copyBytes        = 256 << 10
 	maxTarBytes      = 4 * skerry.GiB // contents of one archive
 	maxTarEntries    = 200_000

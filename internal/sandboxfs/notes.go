@@ -14,8 +14,18 @@ type notes struct {
 
 func (n *notes) add(path, why string) {
 	if n.count++; n.count <= maxSkipped {
-		n.lines = append(n.lines, fmt.Sprintf("%q: %s", path, why))
+		n.lines = append(n.lines, quoted(path)+": "+why)
 	}
+}
+
+// quoted gives a path in quotes, and of a long one the start: each byte may
+// take four in quotes.
+func quoted(path string) string {
+	const most = 500
+	if len(path) > most {
+		return fmt.Sprintf("%q…", path[:most])
+	}
+	return fmt.Sprintf("%q", path)
 }
 
 func (n *notes) list() []string {

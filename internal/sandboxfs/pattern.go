@@ -18,8 +18,8 @@ const (
 // pattern is a glob pattern, made ready to be matched one path element at a
 // time: "**" as a whole element is any number of folders, in an element *, ?,
 // [a-z] and [!a-z] match anything but a slash, {a,b} is one or the other, and a
-// backslash takes the next character as it is. A leading dot of a name is only
-// matched by a dot: wildcards pass over hidden files.
+// backslash takes the next character as it is. Hidden files are files like any
+// other.
 type pattern struct {
 	alternatives []alternative
 	elems        int // of all alternatives
@@ -97,21 +97,14 @@ func (p *pattern) start() state {
 // step gives the state after one more path element, and whether the path
 // matches as it is.
 func (p *pattern) step(s state, name string, folder bool) (next state, matched bool) {
-	hidden := strings.HasPrefix(name, ".")
 	seen := make([]bool, p.elems)
 	for _, at := range s {
 		a := p.alternatives[at.alternative]
 		e := a.elems[at.elem]
 		last := at.elem == len(a.elems)-1
 		if e == "**" {
-			if hidden {
-				continue
-			}
 			next = p.add(next, seen, at)
 			matched = matched || last && (folder || !a.folderOnly)
-			continue
-		}
-		if hidden && !strings.HasPrefix(e, ".") && !strings.HasPrefix(e, `\.`) {
 			continue
 		}
 		if !doublestar.MatchUnvalidated(e, name) {

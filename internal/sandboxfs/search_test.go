@@ -30,9 +30,9 @@ func TestGlob(t *testing.T) {
 	}
 	for _, c := range []struct{ dir, pattern, want string }{
 		{"", "*.py", `"[x].py" "a.py" "\xff.py"`},
-		{".", "**/*.py", `"[x].py" "a.py" "src/c.py" "src/deep/er/d.py" "src/語.py" "\xff.py"`},
-		{"src", "**/*.py", `"c.py" "deep/er/d.py" "語.py"`},
-		{"src", "**", `"c.py" "deep" "deep/er" "deep/er/d.py" "e.js" "loop" "語.py"`},
+		{".", "**/*.py", `"[x].py" "a.py" "src/.hidden/f.py" "src/c.py" "src/deep/er/d.py" "src/語.py" "\xff.py"`},
+		{"src", "**/*.py", `".hidden/f.py" "c.py" "deep/er/d.py" "語.py"`},
+		{"src", "**", `".hidden" ".hidden/f.py" "c.py" "deep" "deep/er" "deep/er/d.py" "e.js" "loop" "語.py"`},
 		{".", "src/**/er/*", `"src/deep/er/d.py"`},
 		{".", "src/**/**/c.py", `"src/c.py"`},
 		{".", "{a,src/c}.py", `"a.py" "src/c.py"`},
@@ -51,7 +51,7 @@ func TestGlob(t *testing.T) {
 		{".", ".*", `".env" ".github"`},
 		{".", ".github/**/*.yml", `".github/workflows/ci.yml"`},
 		{".", "src/.hidden/*", `"src/.hidden/f.py"`},
-		{".", "*/", `"src"`},
+		{".", "*/", `".github" "src"`},
 		{".", "./src//c.py", `"src/c.py"`},
 		{".", "nothing/**", ``},
 		{".", "src/loop/**", ``},
@@ -172,6 +172,7 @@ func TestGrep(t *testing.T) {
 		want string
 	}{
 		{skerry.GrepSpec{Pattern: "two"}, `.hidden:1:"two" a.txt:2:"two three" d/b.txt:2:"last two" d/c.py:1:"two" latin1:1:"two \xe9"`},
+		{skerry.GrepSpec{Pattern: "two", Glob: "**/.*"}, `.hidden:1:"two"`},
 		{skerry.GrepSpec{Pattern: "TWO", IgnoreCase: true, Glob: "*.txt"}, `a.txt:2:"two three" a.txt:3:"Two"`},
 		{skerry.GrepSpec{Pattern: "two", Glob: "**/*.txt"}, `a.txt:2:"two three" d/b.txt:2:"last two"`},
 		{skerry.GrepSpec{Pattern: "two", Dir: "d"}, `b.txt:2:"last two" c.py:1:"two"`},

@@ -171,7 +171,7 @@ func TestTarInRefusesWholeArchives(t *testing.T) {
 		"absolute":                    {[]tar.Header{file("/abs", "")}, "/abs"},
 		"through":                     {[]tar.Header{file("a/../../x", "")}, "a/../../x"},
 		"inside but climbing":         {[]tar.Header{file("a/../x", "")}, "a/../x"},
-		"backslash":                   {[]tar.Header{file(`..\x`, "")}, `..\\x`},
+		"long path":                   {[]tar.Header{file(strings.Repeat(strings.Repeat("d", 200)+"/", 21)+"f", "")}, "ddd"},
 		"the folder as a file":        {[]tar.Header{file(".", "x")}, "."},
 		"long name":                   {[]tar.Header{file(strings.Repeat("n", 256), "")}, "nnn"},
 		"too deep":                    {[]tar.Header{file(strings.Repeat("d/", maxDepth)+"f", "")}, "d/d"},

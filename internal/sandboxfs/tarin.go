@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
@@ -99,7 +98,7 @@ type folderMeta struct {
 
 // refused is an entry that no archive may have.
 func refused(name, format string, args ...any) error {
-	return skerry.Errorf(skerry.Invalid, opTarIn, "entry %q: %s", name, fmt.Sprintf(format, args...)).
+	return skerry.Errorf(skerry.Invalid, opTarIn, "entry %s: %s", quoted(name), fmt.Sprintf(format, args...)).
 		WithHint("nothing was unpacked; make the archive without that entry")
 }
 
@@ -179,6 +178,8 @@ func entryElems(entry, path string) ([]string, error) {
 		return nil, refused(entry, "its name holds a NUL byte")
 	case path[0] == '/':
 		return nil, refused(entry, "it has an absolute name")
+	case len(path) > maxPathBytes:
+		return nil, refused(entry, "its path has %d bytes, at most %d", len(path), maxPathBytes)
 	}
 	var elems []string
 	for _, e := range splitPath(path) {
@@ -187,20 +188,12 @@ func entryElems(entry, path string) ([]string, error) {
 			continue
 		case e == "..":
 			return nil, refused(entry, `its name has ".." in it`)
-		case hasBackslashClimb(e):
-			return nil, refused(entry, `its name has "..\\" in it, which climbs where a backslash parts folders`)
 		case len(e) > unix.NAME_MAX:
 			return nil, refused(entry, "a name in it has %d bytes, at most %d", len(e), unix.NAME_MAX)
 		}
 		elems = append(elems, e)
 	}
 	return elems, nil
-}
-
-// hasBackslashClimb says whether a name would leave the folder on a system that
-// parts names at backslashes, where the files may be going in the end.
-func hasBackslashClimb(name string) bool {
-	return strings.Contains(name, `\`) && slices.Contains(strings.Split(name, `\`), "..")
 }
 
 // within opens the staged folder that the entry goes to and makes it. A link

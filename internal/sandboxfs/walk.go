@@ -57,6 +57,9 @@ func (w *walker) folder(d *folder, path string, depth int) error {
 			continue
 		}
 		e := entry{in: d, name: name, path: join(path, name), st: st, depth: depth}
+		if err == nil && len(e.path) > maxPathBytes {
+			err = errTooDeep
+		}
 		if err != nil {
 			if err := w.unreadable(e.path, err); err != nil {
 				return err

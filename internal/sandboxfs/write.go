@@ -83,7 +83,7 @@ func (f *FS) Write(ctx context.Context, path string, r io.Reader, opts skerry.Wr
 }
 
 // openTarget opens, and makes, the folder that the file p goes to, and refuses
-// a name that a regular file can't take.
+// the name of a folder.
 func (f *FS) openTarget(p place, create bool) (*folder, string, error) {
 	d, err := f.makeFolder(p.parent())
 	if err != nil {
@@ -97,8 +97,6 @@ func (f *FS) openTarget(p place, create bool) (*folder, string, error) {
 	case err != nil:
 	case create:
 		err = unix.EEXIST
-	case st.Mode&unix.S_IFMT == unix.S_IFREG:
-		return d, name, nil
 	case st.Mode&unix.S_IFMT == unix.S_IFLNK:
 		d.close()
 		at, err := f.follow(p, true)
@@ -120,7 +118,7 @@ func (f *FS) openTarget(p place, create bool) (*folder, string, error) {
 	case st.Mode&unix.S_IFMT == unix.S_IFDIR:
 		err = unix.EISDIR
 	default:
-		err = &wrongType{skerry.Conflict, "a " + kindName(st) + " has that name", "remove it first, or choose another name"}
+		return d, name, nil // the file takes the place of the FIFO, socket or device
 	}
 	d.close()
 	return nil, "", err
