@@ -10,6 +10,8 @@ import (
 	"net"
 	"os"
 	"runtime/debug"
+	"slices"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -44,6 +46,7 @@ func ServeMain(args []string, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "skerry-init: error: serve must be PID 1 of a sandbox")
 		return exitUsage
 	}
+	closeForeign(*configFD, *controlFD)
 	if err := serve(*configFD, *controlFD, *listen); err != nil {
 		fmt.Fprintf(stderr, "skerry-init: error: %v\n", err)
 		return exitUsage
@@ -144,5 +147,25 @@ func killEverything() {
 			return
 		}
 		time.Sleep(killPause)
+	}
+}
+
+// closeForeign closes what whoever started the sandbox left open by mistake:
+// it would go on to every command. What Go itself opened closes on exec.
+func closeForeign(ours ...int) {
+	dir, err := os.Open("/proc/self/fd")
+	if err != nil {
+		return
+	}
+	names, _ := dir.Readdirnames(-1)
+	dir.Close()
+	for _, name := range names {
+		fd, err := strconv.Atoi(name)
+		if err != nil || fd <= 2 || slices.Contains(ours, fd) {
+			continue
+		}
+		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC == 0 {
+			unix.Close(fd)
+		}
 	}
 }
