@@ -254,3 +254,15 @@ func TestUnreachableIsGivenUp(t *testing.T) {
 		t.Errorf("dialled %d times, want 4", dials)
 	}
 }
+
+func TestACommandTooLargeForTheStreamIsTheCallersFault(t *testing.T) {
+	s := attached(t, newFake())
+	env := map[string]string{}
+	for i := range 200 {
+		env[fmt.Sprint("V", i)] = strings.Repeat("x", 120_000)
+	}
+	_, err := s.Start(t.Context(), skerry.CommandSpec{ID: "1", Argv: []string{"true"}, Env: env})
+	if skerry.KindOf(err) != skerry.Invalid {
+		t.Errorf("Start = %v of kind %s, want invalid", err, skerry.KindOf(err))
+	}
+}

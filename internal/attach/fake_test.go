@@ -313,6 +313,8 @@ func (f *fakeInit) StdinOffset(_ context.Context, r *pb.CommandRef) (*pb.StdinRe
 	c.inMu.Lock()
 	defer c.inMu.Unlock()
 	reply := &pb.StdinReply{Offset: int64(len(c.in)), Closed: c.inDone}
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if f.stdin != nil {
 		f.stdin(reply)
 	}
@@ -347,6 +349,8 @@ func (f *fakeInit) Stdin(stream grpc.ClientStreamingServer[pb.StdinRequest, pb.S
 	c.inMu.Lock()
 	defer c.inMu.Unlock()
 	reply := &pb.StdinReply{Offset: int64(len(c.in)), Closed: c.inDone}
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if f.stdin != nil {
 		f.stdin(reply)
 	}

@@ -244,7 +244,9 @@ func TestInputThatWasNeverSent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		f.mu.Lock() // its questions are being answered already
 		f.stdin = change
+		f.mu.Unlock()
 		_, _ = w.Write([]byte("hello"))
 		wantViolation(t, name, w.Close())
 		end()

@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"syscall"
 	"testing"
@@ -190,11 +191,11 @@ func uncut(int) (int64, int64) { return never, never }
 
 // sequence is what seq 1 n writes.
 func sequence(n int) []byte {
-	var b bytes.Buffer
+	var b []byte
 	for i := range n {
-		fmt.Fprintln(&b, i+1)
+		b = append(strconv.AppendInt(b, int64(i+1), 10), '\n')
 	}
-	return b.Bytes()
+	return b
 }
 
 func TestRealOutputSurvivesCuts(t *testing.T) {

@@ -273,7 +273,7 @@ func (s *Sandbox) condemn(op string, err error) error {
 
 // withOp gives err with op as its operation.
 func withOp(op string, err error) error {
-	e, ok := errors.AsType[*skerry.Error](err)
+	e, ok := err.(*skerry.Error)
 	if !ok {
 		return skerry.Errorf(skerry.KindOf(err), op, "%w", err)
 	}

@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/skerry-run/skerry"
 	pb "github.com/skerry-run/skerry/internal/initproto"
 )
@@ -71,6 +73,10 @@ func (s *Sandbox) Start(ctx context.Context, spec skerry.CommandSpec) (skerry.Co
 	}
 	c := &command{sandbox: s, id: spec.ID, earliest: time.Now()}
 	request := startRequest(spec)
+	if n := proto.Size(request); n > pb.MaxMessageBytes {
+		return nil, skerry.Errorf(skerry.Invalid, op, "all of the command has %d bytes, at most %d", n, pb.MaxMessageBytes).
+			WithHint("write large parts with Files.Write first")
+	}
 	var reply *pb.StartReply
 	err := s.retry(ctx, op, func(ctx context.Context, l *link) (err error) {
 		reply, err = l.client.Start(ctx, request)
