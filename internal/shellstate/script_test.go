@@ -52,6 +52,9 @@ func TestScriptShapes(t *testing.T) {
 		{"false http://127.0.0.1:9/x?a=1&b=2; echo $b", 0, "2\n", ""},                                    // B028
 		{"cat <<'E'\nprint(\"`id` $HOME \\\\ !x\")\nE", 0, "print(\"`id` $HOME \\\\ !x\")\n", ""},        // B029
 		{"bash -ic 'sleep 300 >/dev/null 2>&1 & echo $! > pid' 2>/dev/null; kill $(cat pid)", 0, "", ""}, // B033
+		{"\ntrap : NOSUCH", 1, "", "bash: line 2: trap: NOSUCH: invalid signal specification\n"},
+		{"trap -p NOSUCH", 1, "", "bash: line 1: trap: invalid signal or option: -p NOSUCH\n"},
+		{"trap : INT; trap --", 0, "trap -- ':' SIGINT\n", ""},
 		{"", 0, "", ""},
 		{"\n", 0, "", ""},
 		{"#!/bin/sh\necho \\\n", 0, "\n", ""},
