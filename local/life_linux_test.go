@@ -63,7 +63,8 @@ func left(t testing.TB, b *Backend) []string {
 		t.Fatal(err)
 	}
 	for _, e := range entries {
-		out = append(out, "box "+e.Name())
+		text, _ := os.ReadFile(filepath.Join(b.dirs.Run, "boxes", e.Name(), "error"))
+		out = append(out, "box "+e.Name()+" "+string(text))
 	}
 	host, err := cgroups.ReadHost("")
 	if err != nil {

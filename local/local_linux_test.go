@@ -33,6 +33,9 @@ var theInit = sync.OnceValues(func() (string, error) {
 var testDir string
 
 func TestMain(m *testing.M) {
+	if os.Getenv(childMode) != "" {
+		beClient()
+	}
 	dir, err := os.MkdirTemp("", "skerry-local-")
 	if err != nil {
 		panic(err)

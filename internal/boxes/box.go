@@ -19,6 +19,7 @@ const (
 	recordName = "record.json"
 	socketName = "sock"
 	endingName = "ending"
+	errorName  = "error"
 )
 
 // Box is the folder of one sandbox, with its lock held by this process.
@@ -103,6 +104,10 @@ func (d Dirs) TakeDead(key string) (*Box, error) {
 		}
 	}
 	ok, err := tryLock(b.lock)
+	for end := time.Now().Add(orphanLimit); err == nil && !ok && d.orphaned(key) && time.Now().Before(end); {
+		time.Sleep(lockPause)
+		ok, err = tryLock(b.lock)
+	}
 	if err != nil || !ok {
 		b.lock.Close()
 		return nil, err
@@ -125,12 +130,18 @@ func (b *Box) MarkEnding() error {
 	return os.WriteFile(filepath.Join(b.Dir, endingName), nil, 0o600)
 }
 
+// Complain leaves word of why a sandbox could not be removed, for whoever looks
+// at what is left.
+func (b *Box) Complain(err error) {
+	_ = os.WriteFile(filepath.Join(b.Dir, errorName), []byte(err.Error()+"\n"), 0o600)
+}
+
 // Remove removes the box. The lock is held until the folder is gone.
 func (b *Box) Remove() error {
 	defer b.lock.Close()
 	// The lock's file goes last, so that what is left after a crash in between
 	// still is a box.
-	for _, n := range []string{socketName, recordName, endingName} {
+	for _, n := range []string{socketName, recordName, endingName, errorName} {
 		if err := os.Remove(filepath.Join(b.Dir, n)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("remove box: %w", err)
 		}
@@ -141,6 +152,9 @@ func (b *Box) Remove() error {
 const (
 	lockLimit = 10 * time.Second
 	lockPause = time.Millisecond
+	// orphanLimit is how long the lock of a supervisor that is gone may still
+	// be held.
+	orphanLimit = time.Second
 )
 
 // LockAll keeps every other process from making or taking over a box. It is

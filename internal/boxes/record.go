@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/skerry-run/skerry"
 )
 
@@ -146,11 +148,27 @@ func (d Dirs) Dead() ([]string, error) {
 	var out []string
 	for _, k := range keys {
 		alive, err := held(filepath.Join(d.boxes(), k, lockName))
-		if err == nil && !alive {
+		if err == nil && (!alive || d.orphaned(k)) {
 			out = append(out, k)
 		}
 	}
 	return out, nil
+}
+
+// orphaned says whether the supervisor of a box is gone although its lock is
+// held: by a child that it had forked and that has not come to its exec, where
+// it would let go, nor to its death.
+func (d Dirs) orphaned(key string) bool {
+	var r Record
+	if err := readJSON(filepath.Join(d.boxes(), key, recordName), &r); err != nil {
+		return false // being made, or just removed
+	}
+	fd, ok := r.Supervisor.Open()
+	if ok {
+		defer unix.Close(fd)
+		return WaitPidfd(fd, 0)
+	}
+	return true
 }
 
 // Ending says whether the sandbox is on its way out: nothing can be started in

@@ -11,11 +11,13 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -30,11 +32,15 @@ type launch struct {
 	exited chan struct{} // closed when bwrap has been reaped
 
 	childSet chan struct{} // closed when child is known, or never will be
-	child    int           // the init's pid on the host; 0 when there is none
-	childFD  int           // pidfd of it, -1 when there is none
+	mu       sync.Mutex
+	child    int // the init's pid on the host; 0 when there is none
+	childFD  int // pidfd of it, -1 when there is none
 
 	pipes sync.WaitGroup
 }
+
+// childLimit is how long bwrap may take to say that it has made the init.
+const childLimit = 2 * time.Second
 
 // filesForChild numbers files in the order they are added.
 type filesForChild struct{ files []*os.File }
@@ -57,9 +63,10 @@ func (f *filesForChild) close() {
 //
 // The kernel kills bwrap when the *thread* that started it ends, so the caller
 // must stay locked to its thread for as long as the sandbox lives.
-func (l *launch) start(path string, uid int, child *filesForChild, argsFD int, command []string) error {
+func (l *launch) start(path, mark string, uid int, child *filesForChild, argsFD int, command []string) error {
 	runtime.LockOSThread() // never unlocked: see above
 	l.cmd = exec.Command(path, append([]string{"--args", strconv.Itoa(argsFD), "--"}, command...)...)
+	l.cmd.Args[0] = mark
 	l.cmd.Env = []string{} // what bwrap starts with can be read in /proc/1/environ inside
 	l.cmd.Dir = "/"
 	l.cmd.ExtraFiles = child.files
@@ -107,7 +114,9 @@ func (l *launch) readStatus() {
 		if json.Unmarshal(s.Bytes(), &m) == nil && m.Child > 1 && l.child == 0 {
 			fd, err := unix.PidfdOpen(m.Child, 0)
 			if err == nil {
+				l.mu.Lock()
 				l.child, l.childFD = m.Child, fd
+				l.mu.Unlock()
 			}
 			known()
 		}
@@ -141,37 +150,74 @@ func (l *launch) release() error {
 // kill ends the sandbox and returns when none of its processes is left, or the
 // kernel did not let go of them in time.
 func (l *launch) kill() error {
-	if l.args != nil {
-		l.args.Close() // may be closed already
+	l.args.Close() // usually closed already; without options bwrap ends
+	if l.hold != nil {
+		l.hold.Close()
 	}
 	select {
 	case <-l.childSet:
-	default:
-		// bwrap may be about to make the init; with bwrap killed, it is
-		// killed too, and its pid, if it had one, came before.
-		_ = l.cmd.Process.Kill()
+	case <-time.After(childLimit):
+		// It hangs before it has made the init, or just after, in which case
+		// killChildren finds that.
 	}
-	<-l.childSet
-	if l.childFD >= 0 {
+	l.mu.Lock()
+	child, fd := l.child, l.childFD
+	l.mu.Unlock()
+	if fd >= 0 {
 		// The first process of a pid namespace takes all others along, and
 		// counts as ended only when they are gone.
-		if err := unix.PidfdSendSignal(l.childFD, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+		if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
 			return fmt.Errorf("kill the sandbox: %w", err)
 		}
-		if !waitPidfd(l.childFD, killLimit) {
-			return fmt.Errorf("kill the sandbox: process %d is still there after %v", l.child, killLimit)
+		if !waitPidfd(fd, killLimit) {
+			return fmt.Errorf("kill the sandbox: process %d is still there after %v", child, killLimit)
 		}
 	}
-	_ = l.cmd.Process.Kill()
+	_ = l.cmd.Process.Kill() // has ended by itself, as a rule
 	<-l.exited
-	if l.child != 0 {
-		_, _ = unix.Wait4(l.child, nil, 0, nil) // ours only when bwrap did not reap it
-	}
-	if l.childFD >= 0 {
-		unix.Close(l.childFD)
+	if err := killChildren(); err != nil {
+		return err
 	}
 	l.pipes.Wait()
+	if fd >= 0 {
+		unix.Close(fd)
+	}
 	return nil
+}
+
+// killChildren ends what bwrap left: we are the subreaper of its orphans. It
+// is called when no other child of ours is left.
+func killChildren() error {
+	for end := time.Now().Add(killLimit); ; {
+		children, err := childrenOfSelf()
+		if err != nil || len(children) == 0 {
+			return err
+		}
+		for _, pid := range children {
+			_ = unix.Kill(pid, unix.SIGKILL) // ours until it is reaped, so its number is too
+			_, _ = unix.Wait4(pid, nil, 0, nil)
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("kill the sandbox: processes %v are still there after %v", children, killLimit)
+		}
+	}
+}
+
+func childrenOfSelf() ([]int, error) {
+	files, err := filepath.Glob("/proc/self/task/*/children")
+	if err != nil {
+		return nil, err
+	}
+	var out []int
+	for _, f := range files {
+		data, _ := os.ReadFile(f) // a thread may have ended
+		for f := range strings.FieldsSeq(string(data)) {
+			if pid, err := strconv.Atoi(f); err == nil {
+				out = append(out, pid)
+			}
+		}
+	}
+	return out, nil
 }
 
 // tail keeps the end of what is written to it.

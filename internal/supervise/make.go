@@ -55,7 +55,7 @@ func (s *supervisor) make() error {
 	configFD := child.add(config)
 
 	s.launch = l
-	err = l.start(s.order.Bwrap, s.order.Record.UID, &child, argsFD,
+	err = l.start(s.order.Bwrap, boxes.Mark(s.order.Record.Key), s.order.Record.UID, &child, argsFD,
 		[]string{bwrap.InitPath, "serve", "--config-fd", strconv.Itoa(configFD), "--control-fd", strconv.Itoa(controlFD)})
 	if err != nil {
 		return skerry.Errorf(skerry.Denied, op, "%w", err).WithHint(bwrap.InstallHint).WithOutcome(skerry.StartFailed)

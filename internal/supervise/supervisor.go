@@ -215,6 +215,7 @@ func (s *supervisor) removeAll(reason string, failed bool) error {
 		errs = append(errs, sweep.Note(s.order.Dirs, s.box.Record, reason))
 	}
 	if err := errors.Join(errs...); err != nil {
+		s.box.Complain(err)
 		return fmt.Errorf("remove sandbox: %w", err)
 	}
 	return s.box.Remove()

@@ -84,7 +84,7 @@ func Box(d boxes.Dirs, key string) (did bool, err error) {
 	if err := b.Record.Supervisor.Signal(unix.SIGKILL); err != nil {
 		return false, err
 	}
-	errs := []error{Host(d, key), Note(d, b.Record, boxes.EndedLost)}
+	errs := []error{boxes.KillMarked(key, b.Record.UID), Host(d, key), Note(d, b.Record, boxes.EndedLost)}
 	if err := errors.Join(errs...); err != nil {
 		return true, fmt.Errorf("clean up after sandbox %s: %w", key, err) // the box stays, for the next sweep
 	}
