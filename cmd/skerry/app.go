@@ -162,7 +162,7 @@ func (a *app) rootCommand() *cobra.Command {
 	settingFlag(root.PersistentFlags(), "profile", "profile", "a profile of the configuration")
 	root.AddCommand(
 		a.runCommand(), a.runsCommand(), a.sessionCommand(),
-		a.doctorCommand(), a.configCommand(), a.versionCommand(),
+		a.doctorCommand(), a.verifyCommand(), a.configCommand(), a.versionCommand(),
 	)
 	root.InitDefaultCompletionCmd()
 	return root

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -131,7 +132,7 @@ func (a *app) doExec(ctx context.Context, c *config.Config, o execOptions) error
 	if err != nil {
 		return err
 	}
-	s, err := o.open(ctx, c, b, a)
+	s, created, err := o.open(ctx, c, b, a)
 	if err != nil {
 		return err
 	}
@@ -151,29 +152,36 @@ func (a *app) doExec(ctx context.Context, c *config.Config, o execOptions) error
 	}
 	r := skerry.Exec(ctx, s, exec)
 	out.close()
+	if !created {
+		// What is not enforced was told when the session was made, and is in
+		// every --json; a person need not read it after each command.
+		about := s.Info().Warnings
+		r.Warnings = slices.DeleteFunc(r.Warnings, func(w string) bool { return slices.Contains(about, w) })
+	}
 	return a.finish(ctx, r, false, broken)
 }
 
 // open finds the session, or makes it when that was asked for. When somebody
 // else makes it at the same moment, theirs is used.
-func (o execOptions) open(ctx context.Context, c *config.Config, b skerry.Backend, a *app) (skerry.Sandbox, error) {
+func (o execOptions) open(ctx context.Context, c *config.Config, b skerry.Backend, a *app) (s skerry.Sandbox, created bool, err error) {
 	ref := sessionRef(c, o.name)
-	s, err := openSessionIn(ctx, b, ref)
+	s, err = openSessionIn(ctx, b, ref)
 	if k := skerry.KindOf(err); !o.create || k != skerry.NotFound && k != skerry.Expired {
-		return s, err
+		return s, false, err
 	}
 	spec, err := o.creation.spec(c, o.name, a.env)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	s, err = b.Create(ctx, spec)
 	if skerry.KindOf(err) == skerry.Conflict {
-		return openSessionIn(ctx, b, ref)
+		s, err = openSessionIn(ctx, b, ref)
+		return s, false, err
 	}
 	if err != nil {
-		return nil, sessionError(o.name, err)
+		return nil, false, sessionError(o.name, err)
 	}
-	return s, nil
+	return s, true, nil
 }
 
 // started is what -b --json prints.
