@@ -29,7 +29,7 @@ func testFilesTar(t *testing.T, s *suite) {
 		if err != nil || r.Files < 4 || r.Bytes < 8 || len(r.Skipped) != 0 {
 			t.Fatalf("%+v, error %v", r, err)
 		}
-		b.sh("cd in; cat d/f latest no/parent/entry '報告 ①\n'\\''\"'; stat -c %a d d/f; ./run; readlink latest").wantOut("texttextdeepodd750\n640\nran\nd/f\n")
+		b.sh("(cd in && cat d/f latest no/parent/entry '報告 ①\n'\\''\"'; stat -c %a d d/f; ./run; readlink latest)").wantOut("texttextdeepodd750\n640\nran\nd/f\n")
 	})
 
 	t.Run("in and out round-trip", func(t *testing.T) { // B133, B137
