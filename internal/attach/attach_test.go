@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -264,5 +265,29 @@ func TestACommandTooLargeForTheStreamIsTheCallersFault(t *testing.T) {
 	_, err := s.Start(t.Context(), skerry.CommandSpec{ID: "1", Argv: []string{"true"}, Env: env})
 	if skerry.KindOf(err) != skerry.Invalid {
 		t.Errorf("Start = %v of kind %s, want invalid", err, skerry.KindOf(err))
+	}
+}
+
+func TestTwoWritersOfOneInput(t *testing.T) {
+	f := newFake()
+	fc, end := f.run("1")
+	defer end()
+	s := attached(t, f)
+	c, _ := s.Command(t.Context(), "1")
+	w, err := c.Stdin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var writers sync.WaitGroup
+	for range 2 {
+		writers.Go(func() {
+			if _, err := w.Write(make([]byte, 3*stdinWindow/2+1)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	writers.Wait()
+	if err := w.Close(); err != nil || len(fc.in) != 3*stdinWindow+2 {
+		t.Errorf("%d bytes arrived, want %d; %v", len(fc.in), 3*stdinWindow+2, err)
 	}
 }

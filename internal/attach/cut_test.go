@@ -424,3 +424,26 @@ func (c *stallConn) Close() error {
 	c.once.Do(func() { close(c.stalled) })
 	return c.Conn.Close()
 }
+
+// A call that runs out of time costs nobody else the stream.
+func TestADeadlineDoesNotBreakTheStream(t *testing.T) {
+	f := newFake()
+	_, end := f.run("1")
+	defer end()
+	c := &cutter{dial: serve(t, f), plan: func(int) (int64, int64) { return never, never }}
+	s := attached(t, f, quick, func(cfg *Config) { cfg.Dial = c.Dial })
+	command, err := s.Command(t.Context(), "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 50 {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Millisecond)
+		if _, err := command.Wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Wait = %v, want the deadline", err)
+		}
+		cancel()
+	}
+	if n := c.dials.Load(); n != 1 {
+		t.Errorf("%d streams were opened, want 1", n)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"google.golang.org/grpc/codes"
@@ -71,6 +72,17 @@ func garbled(err error) bool {
 		return true
 	}
 	return false
+}
+
+// deadlineSlack is how much earlier than our own clock the init's, or gRPC's,
+// may say that a call's deadline has passed.
+const deadlineSlack = time.Second
+
+// pastDeadline says whether err is the passing of ctx's deadline, seen by another
+// clock first. The stream is fine then.
+func pastDeadline(ctx context.Context, err error) bool {
+	deadline, ok := ctx.Deadline()
+	return ok && status.Code(err) == codes.DeadlineExceeded && time.Until(deadline) < deadlineSlack
 }
 
 // contextError is the error of a call whose own context ended.

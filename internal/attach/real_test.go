@@ -22,7 +22,6 @@ import (
 
 	"github.com/skerry-run/skerry"
 	"github.com/skerry-run/skerry/internal/control"
-	"github.com/skerry-run/skerry/internal/initd"
 )
 
 // realInit is skerry-init as PID 1 of a bubblewrap sandbox, and the
@@ -33,6 +32,15 @@ type realInit struct {
 	stderr bytes.Buffer
 	ended  chan struct{} // closed when it is gone
 	mu     sync.Mutex    // one message at a time
+}
+
+// initConfig is what these tests tell the init, in the words that a platform
+// uses.
+type initConfig struct {
+	Session    bool     `json:"session"`
+	Env        []string `json:"env"`
+	SandboxUID string   `json:"sandbox_uid"`
+	Trusted    bool     `json:"trusted"`
 }
 
 // whoRuns is the user that the sandboxes of tests have when root runs them:
@@ -60,7 +68,7 @@ var buildInit = sync.OnceValues(func() (string, error) {
 })
 
 // startInit starts an init that ends with the test.
-func startInit(t testing.TB, config initd.Config) *realInit {
+func startInit(t testing.TB, config initConfig) *realInit {
 	t.Helper()
 	if _, err := exec.LookPath("bwrap"); err != nil {
 		t.Skip("bubblewrap is not installed")
@@ -172,7 +180,7 @@ func (r *realInit) Dial(context.Context) (net.Conn, error) {
 // attachReal is a handle to a real init behind a cutter with this plan.
 func attachReal(t testing.TB, plan func(int) (int64, int64), change ...func(*Config)) (*Sandbox, *cutter) {
 	t.Helper()
-	r := startInit(t, initd.Config{Trusted: true})
+	r := startInit(t, initConfig{Trusted: true})
 	c := &cutter{dial: r.Dial, plan: plan}
 	cfg := Config{Dial: c.Dial}
 	quick(&cfg)
@@ -328,7 +336,7 @@ func TestRealFilesAndFolders(t *testing.T) {
 }
 
 func TestRealKeyIsSetOnce(t *testing.T) {
-	r := startInit(t, initd.Config{SandboxUID: "uid-1"})
+	r := startInit(t, initConfig{SandboxUID: "uid-1"})
 	key := bytes.Repeat([]byte{5}, 32)
 	first, err := New(t.Context(), Config{Dial: r.Dial, Key: key, SetKey: true, SandboxUID: "uid-1"})
 	if err != nil {
@@ -447,7 +455,7 @@ func TestRealCancelSignalAndConflict(t *testing.T) {
 }
 
 func TestRealShutdownEndsTheInit(t *testing.T) {
-	r := startInit(t, initd.Config{Trusted: true})
+	r := startInit(t, initConfig{Trusted: true})
 	s, err := New(t.Context(), Config{Dial: r.Dial, Lost: func(context.Context) error {
 		select {
 		case <-r.ended:

@@ -55,6 +55,9 @@ func (s *Sandbox) once(ctx context.Context, op string, f func(context.Context, *
 	if ctx.Err() != nil {
 		return false, contextError(ctx, op)
 	}
+	if pastDeadline(ctx, err) {
+		return false, skerry.Errorf(skerry.Unavailable, op, "%w", context.DeadlineExceeded)
+	}
 	if garbled(err) && !l.broken() {
 		return false, s.distrust(violation(op, "%v", pb.FromStatus("", err)))
 	}

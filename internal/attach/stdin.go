@@ -71,7 +71,11 @@ func (w *stdin) Write(p []byte) (n int, err error) {
 		}
 		k := min(stdinWindow-len(w.buf), len(p))
 		w.buf = append(w.buf, p[:k]...)
+		left := len(w.buf) < stdinWindow
 		w.mu.Unlock()
+		if left {
+			signal(w.room) // for another writer
+		}
 		if k > 0 {
 			n, p = n+k, p[k:]
 			signal(w.more)
