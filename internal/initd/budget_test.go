@@ -60,6 +60,9 @@ func rssOf(t testing.TB, pid string) int64 {
 // initPIDs gives the init and its keepers, in the numbering of the test.
 func (b *box) initPIDs() (init string, keepers []string) {
 	b.t.Helper()
+	if _, err := b.Commands(b.ctx(), &pb.Empty{}); err != nil { // it runs by now
+		b.t.Fatal(err)
+	}
 	children := func(pid string) []string {
 		data, err := os.ReadFile("/proc/" + pid + "/task/" + pid + "/children")
 		if err != nil {

@@ -31,6 +31,7 @@ type command struct {
 
 	// Valid after ready, when startErr is nil.
 	keeper  *keeper
+	seq     int64 // of the command at its keeper
 	pid     int
 	orphan  <-chan syscall.WaitStatus
 	started time.Time
@@ -52,6 +53,7 @@ type command struct {
 	done   chan struct{} // closed when exit is set
 	gone   chan struct{} // closed when nothing of its tree is left
 	killed bool          // the caller sent KILL
+	freed  bool          // the keeper may serve another command
 }
 
 // stopReason is why we end a command: the first one holds.
@@ -85,7 +87,7 @@ func (c *command) end(why stopReason) {
 		return
 	}
 	c.stop = &why
-	_ = c.keeper.send(packet{op: opSignal, arg: int64(syscall.SIGTERM), flag: 1})
+	_ = c.keeper.send(c.seq, packet{op: opSignal, arg: int64(syscall.SIGTERM), flag: 1})
 	c.kill = time.AfterFunc(c.grace, c.killTree)
 }
 
@@ -103,24 +105,35 @@ func (c *command) endNow(why stopReason) {
 // killTree has the keeper kill everything. A keeper that user code has stopped,
 // or whose tree hangs in the kernel, is killed itself: then PID 1 cleans up.
 func (c *command) killTree() {
-	_ = c.keeper.send(packet{op: opKill})
+	_ = c.keeper.send(c.seq, packet{op: opKill})
 	select {
 	case <-c.gone:
 		return
 	case <-time.After(killPatience):
 	}
-	c.server.reaper.kill(c.keeper.pid)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.freed { // it serves no other command
+		c.server.reaper.kill(c.keeper.pid)
+	}
+}
+
+// free gives the keeper back: nothing is left below it.
+func (c *command) free() {
+	c.mu.Lock()
+	c.freed = true
+	c.mu.Unlock()
+	c.server.nursery.give(c.keeper)
 }
 
 // follow reads what the keeper reports until nothing of the tree is left.
 func (c *command) follow() {
-	defer c.keeper.conn.Close()
-	var empty bool
 	defer close(c.gone)
 	var main packet
 	for main.op != opExited {
 		p, err := c.keeper.receive()
 		if err != nil {
+			c.keeper.conn.Close()
 			c.adopt()
 			return
 		}
@@ -129,40 +142,42 @@ func (c *command) follow() {
 		}
 	}
 	c.server.reaper.forget(c.pid)
+	stopped := c.stopTimer()
+	if !stopped && c.server.config.Session {
+		c.finish(syscall.WaitStatus(main.arg), main)
+		c.waitEmpty()
+		return
+	}
+	if !stopped {
+		go c.killTree()
+	}
+	c.waitEmpty()
+	c.finish(syscall.WaitStatus(main.arg), main)
+}
+
+// stopTimer ends the command's own limit, and says whether we end it.
+func (c *command) stopTimer() bool {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.timer != nil {
 		c.timer.Stop()
 	}
-	stopped := c.stop != nil
-	c.mu.Unlock()
-	if stopped || !c.server.config.Session {
-		if !stopped {
-			go c.killTree()
-		}
-		empty = c.waitEmpty()
-	}
-	c.finish(syscall.WaitStatus(main.arg), main)
-	for !empty {
-		p, err := c.keeper.receive()
-		if err != nil {
-			c.server.sweepOrphans()
-			return
-		}
-		empty = p.op == opEmpty
-	}
+	return c.stop != nil
 }
 
-// waitEmpty waits until nothing of the tree is left. The grace and killTree
-// bound it.
-func (c *command) waitEmpty() bool {
+// waitEmpty waits until nothing of the tree is left. Where the command is being
+// killed, the grace and killTree bound it.
+func (c *command) waitEmpty() {
 	for {
 		p, err := c.keeper.receive()
 		if err != nil {
+			c.keeper.conn.Close()
 			c.server.sweepOrphans()
-			return true
+			return
 		}
 		if p.op == opEmpty {
-			return true
+			c.free()
+			return
 		}
 	}
 }
@@ -324,5 +339,5 @@ func (c *command) signal(sig syscall.Signal, tree bool) {
 	if tree {
 		p.flag = 1
 	}
-	_ = c.keeper.send(p)
+	_ = c.keeper.send(c.seq, p)
 }

@@ -8,7 +8,6 @@ import (
 	"os/signal"
 	"runtime"
 	"sync"
-	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -20,10 +19,15 @@ const (
 	keepBroken = 126
 )
 
-// KeepMain is the life of a keeper: the parent of one command, made in advance
-// and waiting for it. Whatever the command starts stays below the keeper,
-// because orphans are given to the nearest subreaper: so the whole tree can be
-// found without trusting anything that the program can change.
+// keeperThreads are made before user code can use up the tasks: one that
+// waits, one that listens, one that kills, and what the runtime wants besides.
+const keeperThreads = 4
+
+// KeepMain is the life of a keeper: the parent of one command at a time, made
+// in advance and waiting for it. Whatever the command starts stays below the
+// keeper, because orphans are given to the nearest subreaper: so the whole tree
+// can be found without trusting anything that the program can change. A keeper
+// below which nothing is left is as good as new, and waits for the next one.
 func KeepMain(args []string) int {
 	limits, err := parseUserLimits(args)
 	if err != nil {
@@ -42,30 +46,32 @@ func KeepMain(args []string) int {
 		return keepBroken
 	}
 	syscall.Umask(0o022)
-	parkThreads(keeperThreads)
 	if err := setUserLimits(limits); err != nil {
 		return keepBroken
 	}
-	k := &keep{starts: make(chan start, 1)}
-	go k.run()
+	k := &keep{starts: make(chan start, 1), running: make(chan int)}
+	go k.wait()
+	k.ready()
 	k.listen()
 	return 0 // the line is closed: the init is gone, and so is the sandbox
 }
 
-// keeperThreads are made before user code can use up the tasks: one that
-// waits, one that listens, one that runs the command, and what the runtime
-// wants besides.
-const keeperThreads = 6
-
 // keep is the state of a keeper.
 type keep struct {
 	starts  chan start
-	main    atomic.Int64 // the program's pid; 0 before it runs
-	ended   atomic.Bool  // the program was waited for
-	sent    atomic.Bool  // a signal was sent to it or its tree
-	send    sync.Mutex
-	killing atomic.Bool
-	reaping sync.Mutex
+	running chan int // the pid of a program that was just started
+	sending sync.Mutex
+
+	mu    sync.Mutex    // also held while reaping, so that signals hit no other process
+	seq   int64         // of the command
+	main  int           // the program's pid; 0 before it runs and after it was reaped
+	below bool          // there may be something of the command's tree
+	sent  bool          // a signal was sent to it or its tree
+	stop  chan struct{} // ends the killing; nil while nobody kills
+	// stopped is closed when the killing has ended.
+	stopped chan struct{}
+	cpuNS   int64 // of what was waited for
+	rss     int64 // bytes, the largest of them
 }
 
 // start is a request that arrived.
@@ -74,55 +80,63 @@ type start struct {
 	fds []int
 }
 
-// run owns the one thread that user code is forked from. The thread carries
-// the self-defence filter, which every child inherits and the keeper's other
-// threads don't.
-func (k *keep) run() {
-	runtime.LockOSThread()
+// ready makes the thread for the next command and those that are needed beside
+// it, while there is room for them.
+func (k *keep) ready() {
+	locked := make(chan struct{})
+	go k.run(locked)
+	<-locked
+	parkThreads(keeperThreads)
+}
+
+// run owns the one thread that a command is forked from. The thread carries the
+// self-defence filter, which every child inherits and the keeper's other
+// threads don't. It ends with the command.
+func (k *keep) run(locked chan<- struct{}) {
+	runtime.LockOSThread() // and never unlocked: a thread with a filter must not be used again
+	close(locked)
+	s := <-k.starts
+	defer func() {
+		for _, fd := range s.fds {
+			syscall.Close(fd)
+		}
+	}()
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		os.Exit(keepBroken)
+		k.fail(stepDefence, err)
 	}
-	req := <-k.starts
 	// Now, not in advance: the keepers that live are known only now.
-	if err := installDefence(append(threadsOf(os.Getpid()), req.req.Protect...)); err != nil {
-		k.reply(packet{op: opFailed, flag: stepDefence, arg: int64(syscall.EPERM)})
-		os.Exit(keepBroken)
+	if err := installDefence(append(threadsOf(os.Getpid()), s.req.Protect...)); err != nil {
+		k.fail(stepDefence, err)
 	}
-	k.start(req.req, req.fds)
-	select {} // the thread lives as long as the keeper
+	k.start(s.req, s.fds)
+}
+
+// fail tells why the command can't be started. The keeper ends with it: that
+// is rare, and a new one has no half-made state.
+func (k *keep) fail(step uint32, err error) {
+	errno, ok := err.(syscall.Errno)
+	if !ok {
+		errno = syscall.EINVAL
+	}
+	k.reply(packet{op: opFailed, flag: step, arg: int64(errno)})
+	os.Exit(0)
 }
 
 func (k *keep) reply(p packet) {
-	k.send.Lock()
-	defer k.send.Unlock()
+	k.sending.Lock()
+	defer k.sending.Unlock()
 	b := p.marshal()
-	for {
-		err := syscall.Sendto(keepFD, b, syscall.MSG_NOSIGNAL, nil)
-		if err != syscall.EINTR {
-			return // an init that is gone is noticed by listen
-		}
+	for syscall.Sendto(keepFD, b, syscall.MSG_NOSIGNAL, nil) == syscall.EINTR {
+		// An init that is gone is noticed by listen.
 	}
 }
 
 func (k *keep) start(req keepRequest, fds []int) {
-	defer func() {
-		for _, fd := range fds {
-			syscall.Close(fd)
-		}
-	}()
-	fail := func(step uint32, err error) {
-		errno, ok := err.(syscall.Errno)
-		if !ok {
-			errno = syscall.EINVAL
-		}
-		k.reply(packet{op: opFailed, flag: step, arg: int64(errno)})
-		os.Exit(0)
-	}
 	if len(req.FDs) != len(fds) || len(req.Argv) == 0 {
-		fail(stepRequest, syscall.EINVAL)
+		k.fail(stepRequest, syscall.EINVAL)
 	}
 	if err := syscall.Chdir(req.Dir); err != nil {
-		fail(stepDir, err)
+		k.fail(stepDir, err)
 	}
 	attr := &syscall.ProcAttr{
 		Env: stringsOf(req.Env),
@@ -137,12 +151,15 @@ func (k *keep) start(req keepRequest, fds []int) {
 	begin := monotonic()
 	pid, err := syscall.ForkExec(req.Path, stringsOf(req.Argv), attr)
 	if err != nil {
-		fail(stepExec, err)
+		k.fail(stepExec, err)
 	}
-	k.main.Store(int64(pid))
+	_ = syscall.Chdir("/") // the command's folder may be removed
+	k.mu.Lock()
+	k.main, k.below = pid, true
+	k.mu.Unlock()
 	k.reply(packet{op: opStarted, arg: int64(pid), at: begin})
+	k.running <- pid
 	raiseOOMScore(pid)
-	go k.wait(pid)
 }
 
 func stringsOf(bs [][]byte) []string {
@@ -153,51 +170,57 @@ func stringsOf(bs [][]byte) []string {
 	return ss
 }
 
-// wait reaps everything below the keeper, tells of the program's end, and ends
-// the keeper when nothing is left.
-func (k *keep) wait(main int) {
-	for {
-		// It only looks, so that signal can't hit an id that was reaped and
-		// given to another process.
-		err := unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOWAIT, nil)
-		switch {
-		case err == unix.EINTR:
-		case err != nil: // ECHILD: the tree is empty
-			k.reply(packet{op: opEmpty})
-			os.Exit(0)
-		default:
+// wait reaps everything below the keeper, one command after another.
+func (k *keep) wait() {
+	for main := range k.running {
+		for {
+			// It only looks: what has ended keeps its id until reap.
+			err := unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOWAIT, nil)
+			if err == unix.EINTR {
+				continue
+			}
+			if err != nil { // ECHILD: the tree is empty
+				break
+			}
 			k.reap(main)
 		}
+		k.mu.Lock()
+		if k.stop != nil {
+			close(k.stop)
+			<-k.stopped // or its last pass would hit the next command
+		}
+		k.main, k.below, k.sent, k.stop, k.cpuNS, k.rss = 0, false, false, nil, 0, 0
+		k.mu.Unlock()
+		k.reply(packet{op: opEmpty})
+		k.ready()
 	}
 }
 
+// reap reaps one child, and tells of the program's end.
 func (k *keep) reap(main int) {
-	k.reaping.Lock()
+	k.mu.Lock()
 	var status syscall.WaitStatus
-	pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
-	isMain := err == nil && pid == main && !k.ended.Load()
-	if isMain {
-		k.ended.Store(true)
-	}
-	k.reaping.Unlock()
-	if !isMain {
+	var ru syscall.Rusage
+	pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, &ru)
+	if err != nil || pid <= 0 {
+		k.mu.Unlock()
 		return
 	}
-	p := packet{op: opExited, arg: int64(status), at: monotonic()}
-	if k.sent.Load() {
+	k.cpuNS += ru.Utime.Nano() + ru.Stime.Nano()
+	k.rss = max(k.rss, ru.Maxrss<<10)
+	isMain := pid == main && k.main == main
+	p := packet{op: opExited, arg: int64(status), cpuNS: k.cpuNS, maxRSS: k.rss}
+	if isMain {
+		k.main = 0
+	}
+	if k.sent {
 		p.flag = flagSignalled
 	}
-	p.cpuNS, p.maxRSS = childrenUsage()
-	k.reply(p)
-}
-
-// childrenUsage sums what was waited for so far.
-func childrenUsage() (cpuNS, maxRSS int64) {
-	var ru syscall.Rusage
-	if err := syscall.Getrusage(unix.RUSAGE_CHILDREN, &ru); err != nil {
-		return 0, 0
+	k.mu.Unlock()
+	if isMain {
+		p.at = monotonic()
+		k.reply(p)
 	}
-	return ru.Utime.Nano() + ru.Stime.Nano(), ru.Maxrss * 1024
 }
 
 // listen reads what the init wants until the line closes.
@@ -220,17 +243,16 @@ func (k *keep) listen() {
 		}
 		switch p.op {
 		case opStart:
-			k.receive(oob[:oobn])
+			k.receive(p.seq, oob[:oobn])
 		case opSignal:
-			k.signal(syscall.Signal(p.arg), p.flag == 1)
+			k.signal(p.seq, syscall.Signal(p.arg), p.flag == 1)
 		case opKill:
-			k.sent.Store(true)
-			k.killTree()
+			k.killTree(p.seq)
 		}
 	}
 }
 
-func (k *keep) receive(oob []byte) {
+func (k *keep) receive(seq int64, oob []byte) {
 	fds, err := rightsOf(oob)
 	if err != nil || len(fds) == 0 {
 		os.Exit(keepBroken)
@@ -240,9 +262,11 @@ func (k *keep) receive(oob []byte) {
 	err = readMemfd(fds[0], &s.req)
 	syscall.Close(fds[0])
 	if err != nil {
-		k.reply(packet{op: opFailed, flag: stepRequest, arg: int64(syscall.EIO)})
-		os.Exit(0)
+		k.fail(stepRequest, syscall.EIO)
 	}
+	k.mu.Lock()
+	k.seq = seq
+	k.mu.Unlock()
 	k.starts <- s
 }
 
@@ -262,39 +286,47 @@ func rightsOf(oob []byte) ([]int, error) {
 	return fds, nil
 }
 
-// signal sends to the program, or to its whole tree once.
-func (k *keep) signal(sig syscall.Signal, tree bool) {
-	k.sent.Store(true)
+// signal sends to the program, or to its whole tree once. A packet that was
+// meant for the command before does nothing.
+func (k *keep) signal(seq int64, sig syscall.Signal, tree bool) {
+	k.mu.Lock()
+	if seq != k.seq || !k.below {
+		k.mu.Unlock()
+		return
+	}
+	k.sent = true
+	if !tree && k.main > 0 {
+		_ = syscall.Kill(k.main, sig)
+	}
+	k.mu.Unlock()
 	if tree {
 		signalTree(os.Getpid(), sig)
 		if sig == syscall.SIGTERM {
 			signalTree(os.Getpid(), syscall.SIGCONT) // what is stopped would not see it
 		}
-		return
-	}
-	k.reaping.Lock()
-	defer k.reaping.Unlock()
-	if pid := k.main.Load(); pid > 0 && !k.ended.Load() {
-		_ = syscall.Kill(int(pid), sig)
 	}
 }
 
 // killTree kills everything below the keeper, in the background, until wait
-// finds nothing left and ends the process.
-func (k *keep) killTree() {
-	if k.main.Load() == 0 || !k.killing.CompareAndSwap(false, true) {
+// finds nothing left.
+func (k *keep) killTree(seq int64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if seq != k.seq || !k.below || k.stop != nil {
 		return
 	}
-	go killUntilEmpty(os.Getpid())
+	k.sent = true
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	k.stop, k.stopped = stop, stopped
+	go func() {
+		defer close(stopped)
+		killUntilEmpty(os.Getpid(), stop)
+	}()
 }
 
 // killAndLeave is for a line that broke: without the init nobody may run.
 func (k *keep) killAndLeave() {
-	if k.main.Load() == 0 {
-		os.Exit(0)
-	}
-	k.killTree()
-	select {} // wait exits when the tree is empty
+	killUntilEmpty(os.Getpid(), nil)
 }
 
 // swallowSignals makes every signal that can be caught do nothing.

@@ -14,20 +14,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// spareKeepers are kept waiting, so that starting a command starts no Go
-// program. Each costs about two MiB.
-const spareKeepers = 2
+// Keepers that are kept waiting, so that starting a command starts no Go
+// program. Each costs a few MiB.
+const (
+	spareKeepers    = 2 // of a session
+	spareKeepersRun = 1 // a run has one command, and what comes beside it
+	maxIdleKeepers  = 4 // those that have served are kept too
+)
 
 // keeper is the init's handle of one keeper process.
 type keeper struct {
 	pid  int
 	conn *net.UnixConn
+	seq  int64 // of the command that it serves or served last
 }
 
 // nursery makes keepers in advance.
 type nursery struct {
 	reaper *reaper
 	args   []string
+	spare  int
 
 	mu      sync.Mutex
 	spares  []*keeper
@@ -35,8 +41,12 @@ type nursery struct {
 	wake    chan struct{}
 }
 
-func newNursery(r *reaper, limits userLimits) *nursery {
-	return &nursery{reaper: r, args: append([]string{"skerry-init", "keep"}, limits.args()...), wake: make(chan struct{}, 1), threads: map[int][]int{}}
+func newNursery(r *reaper, c *Config) *nursery {
+	spare := spareKeepersRun
+	if c.Session {
+		spare = spareKeepers
+	}
+	return &nursery{reaper: r, spare: spare, args: append([]string{"skerry-init", "keep"}, c.userLimits().args()...), wake: make(chan struct{}, 1), threads: map[int][]int{}}
 }
 
 // fill keeps spares waiting until done is closed.
@@ -44,7 +54,7 @@ func (n *nursery) fill(done <-chan struct{}) {
 	for {
 		for {
 			n.mu.Lock()
-			full := len(n.spares) >= spareKeepers
+			full := len(n.spares) >= n.spare
 			n.mu.Unlock()
 			if full {
 				break
@@ -90,6 +100,17 @@ func (n *nursery) take() (*keeper, error) {
 	}
 }
 
+// give takes back a keeper that has served: nothing is left below it.
+func (n *nursery) give(k *keeper) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(n.spares) >= maxIdleKeepers || !n.reaper.alive(k.pid) {
+		k.conn.Close() // which ends it
+		return
+	}
+	n.spares = append(n.spares, k)
+}
+
 // protect registers the threads of k, which has a command now, and gives those
 // of all keepers that have one. The list is bounded: a filter is.
 func (n *nursery) protect(k *keeper) []int {
@@ -99,6 +120,9 @@ func (n *nursery) protect(k *keeper) []int {
 	defer n.mu.Unlock()
 	var all []int
 	for pid, ids := range n.threads {
+		if pid == k.pid {
+			continue
+		}
 		if !n.reaper.alive(pid) {
 			delete(n.threads, pid)
 			continue
@@ -106,7 +130,9 @@ func (n *nursery) protect(k *keeper) []int {
 		all = append(all, ids...)
 	}
 	for _, spare := range n.spares {
-		all = append(all, spare.pid)
+		if _, known := n.threads[spare.pid]; !known {
+			all = append(all, spare.pid)
+		}
 	}
 	n.threads[k.pid] = own
 	return all[:min(len(all), most)]
@@ -165,7 +191,8 @@ func (k *keeper) start(req keepRequest, files []*os.File) error {
 	for _, f := range files {
 		fds = append(fds, rawFD(f))
 	}
-	_, _, err = k.conn.WriteMsgUnix(packet{op: opStart}.marshal(), unix.UnixRights(fds...), nil)
+	k.seq++
+	_, _, err = k.conn.WriteMsgUnix(packet{op: opStart, seq: k.seq}.marshal(), unix.UnixRights(fds...), nil)
 	return err
 }
 
@@ -178,7 +205,10 @@ func rawFD(f *os.File) int {
 	return fd
 }
 
-func (k *keeper) send(p packet) error {
+// send tells the keeper something about the command seq, and means nothing
+// when it serves another one by now.
+func (k *keeper) send(seq int64, p packet) error {
+	p.seq = seq
 	_, err := k.conn.Write(p.marshal())
 	return err
 }

@@ -51,7 +51,7 @@ const (
 	opStarted opcode = 'S' // from the keeper: arg is the pid
 	opFailed  opcode = 'F' // from the keeper: arg is the errno, flag the step
 	opExited  opcode = 'X' // from the keeper: arg is the wait status
-	opEmpty   opcode = 'E' // from the keeper, the last packet: nothing of the tree is left
+	opEmpty   opcode = 'E' // from the keeper, the command's last packet: nothing of the tree is left
 )
 
 // Steps that can fail between a request and a running program.
@@ -69,19 +69,20 @@ const flagSignalled = 1 // the keeper had sent a signal before the program ended
 type packet struct {
 	op     opcode
 	flag   uint32
+	seq    int64 // of the command: a keeper serves one after another
 	arg    int64
 	at     int64 // CLOCK_MONOTONIC nanoseconds
 	cpuNS  int64 // of the whole tree as far as it was waited for
 	maxRSS int64 // bytes, the largest process
 }
 
-const packetBytes = 1 + 4 + 4*8
+const packetBytes = 1 + 4 + 5*8
 
 func (p packet) marshal() []byte {
 	b := make([]byte, 0, packetBytes)
 	b = append(b, byte(p.op))
 	b = binary.LittleEndian.AppendUint32(b, p.flag)
-	for _, v := range []int64{p.arg, p.at, p.cpuNS, p.maxRSS} {
+	for _, v := range []int64{p.seq, p.arg, p.at, p.cpuNS, p.maxRSS} {
 		b = binary.LittleEndian.AppendUint64(b, uint64(v))
 	}
 	return b
@@ -94,7 +95,7 @@ func unmarshalPacket(b []byte) (packet, error) {
 	word := func(i int) int64 { return int64(binary.LittleEndian.Uint64(b[5+8*i:])) }
 	return packet{
 		op: opcode(b[0]), flag: binary.LittleEndian.Uint32(b[1:]),
-		arg: word(0), at: word(1), cpuNS: word(2), maxRSS: word(3),
+		seq: word(0), arg: word(1), at: word(2), cpuNS: word(3), maxRSS: word(4),
 	}, nil
 }
 

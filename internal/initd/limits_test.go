@@ -172,8 +172,8 @@ func (b *box) wantMessages(want ...control.Type) {
 }
 
 func TestAnIdleSessionEnds(t *testing.T) {
-	b := newBox(t, Config{Session: true, IdleMS: 200})
-	wantExit(t, b.run(argv("sleep", "0.5")), 0) // busy, and a client is attached
+	b := newBox(t, Config{Session: true, IdleMS: 2000})
+	wantExit(t, b.run(argv("sleep", "2.5")), 0) // busy, and a client is attached
 	b.conn.Close()
 	<-b.ended
 	b.wantMessages(control.Ended)

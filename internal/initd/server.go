@@ -56,7 +56,7 @@ func newServer(config Config, files skerry.Files, line *control.Line) *Server {
 		done:     make(chan struct{}),
 		emptied:  make(chan struct{}),
 	}
-	s.nursery = newNursery(s.reaper, config.userLimits())
+	s.nursery = newNursery(s.reaper, &s.config)
 	s.shell.state = shellstate.State{Dir: config.Workspace, Env: config.Env}
 	if line != nil {
 		s.line = newSupervisor(line, s)

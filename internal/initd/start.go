@@ -80,7 +80,7 @@ func (s *Server) launch(ctx context.Context, c *command, spec skerry.CommandSpec
 		p.closeOurs()
 		return describe(err, p.req.Dir, spec)
 	}
-	c.keeper, c.pid, c.begin, c.started = k, int(started.arg), started.at, time.Now()
+	c.keeper, c.seq, c.pid, c.begin, c.started = k, k.seq, int(started.arg), started.at, time.Now()
 	c.orphan = s.reaper.expect(c.pid)
 	c.out, c.pumps, c.stdin, c.tty, c.state = p.out, p.pumps, p.stdin, p.tty, p.state
 	c.notices = p.notices

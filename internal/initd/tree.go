@@ -81,20 +81,28 @@ func signalTree(root int, sig syscall.Signal) int {
 	return n
 }
 
-// killUntilEmpty kills the descendants of root again and again; the caller's
-// wait ends the process when nothing is left. A tree that forks faster than it
-// is killed is stopped first: what is stopped can't fork.
-func killUntilEmpty(root int) {
+// killUntilEmpty kills the descendants of root again and again until stop is
+// closed: the caller's wait does that when nothing is left. With a nil stop it
+// returns when it finds none. A tree that forks faster than it is killed is
+// stopped first: what is stopped can't fork.
+func killUntilEmpty(root int, stop <-chan struct{}) {
 	const patience = 20 // passes
 	pause := time.Millisecond
 	for pass := 0; ; pass++ {
 		if pass > patience {
 			signalTree(root, unix.SIGSTOP)
 		}
-		if signalTree(root, syscall.SIGKILL) == 0 && pass > 0 {
-			pause = min(2*pause, 100*time.Millisecond) // zombies of others, or a process that dies slowly
+		if signalTree(root, syscall.SIGKILL) == 0 {
+			if stop == nil {
+				return
+			}
+			pause = min(2*pause, 100*time.Millisecond) // zombies, or a process that dies slowly
 		}
-		time.Sleep(pause)
+		select {
+		case <-stop:
+			return
+		case <-time.After(pause):
+		}
 	}
 }
 
