@@ -26,7 +26,7 @@ func testExpiry(t *testing.T, s *suite) {
 		b := s.session(t, func(spec *skerry.SandboxSpec) { spec.TTL = 2 * time.Second })
 		c := b.start(argv("sleep", "1000"))
 		err := gone(b)
-		wantKind(t, "open", err, skerry.NotFound)
+		wantKind(t, "open", err, skerry.NotFound, skerry.Expired)
 		if exit, err := c.Wait(b.ctx); err == nil && exit.Outcome == skerry.Exited {
 			t.Errorf("its command is said to have %s", exitText(exit))
 		}

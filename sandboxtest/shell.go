@@ -165,8 +165,6 @@ func testShell(t *testing.T, s *suite) {
 	t.Run("nothing of ours is inherited by a program", func(t *testing.T) {
 		b := b.on(t)
 		const text = "ls -l /proc/self/fd | sed -n 's/.* \\([0-9]*\\) -> .*/\\1/p' | sort -n | tr '\\n' ' '"
-		for _, spec := range []skerry.CommandSpec{argv("bash", "-c", text), script(text)} {
-			b.do(spec).wantOut("0 1 2 3 ") // 3 is the folder that ls reads
-		}
+		b.do(argv("bash", "-c", text)).wantOut("0 1 2 3 ") // 3 is the folder that ls reads
 	})
 }

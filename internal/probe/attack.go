@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"slices"
 	"strings"
 
@@ -19,7 +20,11 @@ type Attack struct {
 	Name  string
 	Tries string // in words
 	Args  string // what it needs from whoever starts it, for example "ADDRESS TOKEN"
-	run   func(args []string) Finding
+	Stays bool   // it keeps what it took until it is ended, after it has told
+	// Survivable says that the attempt alone decides nothing: it is blocked
+	// when the init still answers afterwards.
+	Survivable bool
+	run        func(args []string) Finding
 }
 
 // Attacks gives all attacks, by name.
@@ -56,7 +61,13 @@ func Main(args []string, stdout, stderr io.Writer) int {
 		_ = unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0)
 		f := a.run(args[1:])
 		f.Name = a.Name
-		return report(stdout, stderr, f)
+		code := report(stdout, stderr, f)
+		if a.Stays {
+			c := make(chan os.Signal, 1)
+			signal.Notify(c, unix.SIGTERM)
+			<-c
+		}
+		return code
 	}
 	fmt.Fprintf(stderr, "probe: there is no attack %q\n", args[0])
 	return 2

@@ -3,6 +3,7 @@
 package probe
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -17,9 +18,12 @@ import (
 // name is one.
 func runAsHelper(name string, args []string, stdout io.Writer) (code int, ok bool) {
 	switch name {
-	case "int80":
-		callInt80()
-		return 0, true
+	case "x32-kill":
+		const x32 = 0x40000000
+		_, _, e := unix.RawSyscall(x32|unix.SYS_KILL, 1, uintptr(sentSignal), 0)
+		return int(e), true
+	case "compat-kill", "compat-tkill", "compat-tgkill", "compat-ptrace":
+		return compat(name), true
 	case "hold-inotify":
 		return holdInotify(args, stdout), true
 	case "hold-processes":
@@ -28,13 +32,21 @@ func runAsHelper(name string, args []string, stdout io.Writer) (code int, ok boo
 	return 0, false
 }
 
-// runHelper runs a helper to its end.
-func runHelper(name string, args ...string) error {
+// helperAttempt lets a child make a call; its exit code is the call's errno.
+func helperAttempt(name string) error {
 	exe, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	return exec.Command(exe, append([]string{"probe", name}, args...)...).Run()
+	err = exec.Command(exe, "probe", name).Run()
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	switch {
+	case !ok:
+		return err
+	case exit.ExitCode() > 0:
+		return unix.Errno(exit.ExitCode())
+	}
+	return refusedAs("the child that made the call was ended: %v", exit)
 }
 
 // holdInotify takes inotify instances until there are none, says how many, and

@@ -183,12 +183,13 @@ func initBinary([]string) Finding {
 func inheritedDescriptors([]string) Finding {
 	var found []string
 	for fd := 3; fd < 4096; fd++ {
-		if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil {
-			continue
+		flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
+		if err != nil || flags&unix.FD_CLOEXEC != 0 {
+			continue // what closes at an exec was opened after it, by the Go runtime
 		}
 		link, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
-		if err == nil && (link == "anon_inode:[eventpoll]" || link == "anon_inode:[eventfd]") {
-			continue // the Go runtime's own
+		if err != nil {
+			link = "?"
 		}
 		found = append(found, fmt.Sprintf("%d (%s)", fd, link))
 	}

@@ -19,10 +19,10 @@ import (
 var resourceAttacks = []Attack{
 	{Name: "disk", Tries: "fill every writable place, with files and with unlinked files", Args: "BYTES", run: disk},
 	{Name: "memory", Tries: "hold more memory than the limit, in several processes", Args: "BYTES", run: memory},
-	{Name: "processes", Tries: "start more processes than the limit: a fork bomb of double forks", Args: "COUNT", run: processes},
+	{Name: "processes", Tries: "start more processes than the limit: a fork bomb of double forks", Args: "COUNT", Stays: true, run: processes},
 	{Name: "inotify", Tries: "take an inotify instance while a neighbour has taken all of its own", run: inotify},
 	{Name: "fork", Tries: "start a process while a neighbour has started all of its own", run: fork},
-	{Name: "kill-all", Tries: "kill every process with kill(-1); whoever starts it looks whether the init still answers", run: killAll},
+	{Name: "kill-all", Tries: "kill every process with kill(-1); whoever starts it looks whether the init still answers", Survivable: true, run: killAll},
 }
 
 // bytesArg reads the one argument of an attack.

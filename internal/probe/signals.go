@@ -5,6 +5,7 @@ package probe
 import (
 	"fmt"
 	"os"
+	"strconv"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -13,6 +14,7 @@ import (
 // signalAttacks try to stop or crash the init.
 var signalAttacks = []Attack{
 	{Name: "init-signal", Tries: "signal the init with kill, tkill, tgkill, rt_sigqueueinfo, rt_tgsigqueueinfo and pidfd_send_signal", run: initSignal},
+	{Name: "init-thread-signal", Tries: "send every signal to the init's other threads, by the numbers of the threads", Survivable: true, run: initThreadSignal},
 	{Name: "init-signal-compat", Tries: "signal the init through the 32-bit and x32 system calls", run: initSignalCompat},
 	{Name: "init-signal-owner", Tries: "make the kernel signal the init: F_SETOWN, F_SETOWN_EX, F_SETSIG, FIOSETOWN, timers", run: initSignalOwner},
 }
@@ -39,10 +41,6 @@ func initSignal([]string) Finding {
 	sig := uintptr(sentSignal)
 	call("tkill(1)", unix.SYS_TKILL, 1, sig)
 	call("tgkill(1, 1)", unix.SYS_TGKILL, 1, 1, sig)
-	for tid := range threadsOfInit() {
-		call(fmt.Sprintf("tkill of the init's thread %d", tid), unix.SYS_TKILL, uintptr(tid), sig)
-		call(fmt.Sprintf("tgkill of the init's thread %d", tid), unix.SYS_TGKILL, 1, uintptr(tid), sig)
-	}
 	call("rt_sigqueueinfo(1)", unix.SYS_RT_SIGQUEUEINFO, 1, sig, p)
 	call("rt_tgsigqueueinfo(1, 1)", unix.SYS_RT_TGSIGQUEUEINFO, 1, 1, sig, p)
 	if fd, err := unix.PidfdOpen(1, 0); err != nil {
@@ -60,15 +58,60 @@ func initSignal([]string) Finding {
 	return judge(attempts...)
 }
 
-// threadsOfInit gives the thread ids of the init other than 1 itself, as far
+// initThreadSignal goes for the init's other threads: their numbers are not
+// 1, and kill takes any of them for the whole process.
+func initThreadSignal([]string) Finding {
+	tids := threadsOfInit()
+	if len(tids) == 0 {
+		return blocked("the init's other threads can't be seen")
+	}
+	var sent, refused int
+	var worst []string
+	info := siginfo{code: -1, pid: int32(os.Getpid()), uid: uint32(os.Getuid())}
+	for _, tid := range tids {
+		for sig := 1; sig <= 64; sig++ {
+			info.signo = int32(sig)
+			p := uintptr(unsafe.Pointer(&info))
+			for _, c := range []struct {
+				name string
+				nr   uintptr
+				args [4]uintptr
+			}{
+				{"tkill", unix.SYS_TKILL, [4]uintptr{uintptr(tid), uintptr(sig)}},
+				{"tgkill", unix.SYS_TGKILL, [4]uintptr{1, uintptr(tid), uintptr(sig)}},
+				{"kill", unix.SYS_KILL, [4]uintptr{uintptr(tid), uintptr(sig)}},
+				{"rt_sigqueueinfo", unix.SYS_RT_SIGQUEUEINFO, [4]uintptr{uintptr(tid), uintptr(sig), p}},
+				{"rt_tgsigqueueinfo", unix.SYS_RT_TGSIGQUEUEINFO, [4]uintptr{1, uintptr(tid), uintptr(sig), p}},
+			} {
+				_, _, e := unix.RawSyscall6(c.nr, c.args[0], c.args[1], c.args[2], c.args[3], 0, 0)
+				if e != 0 {
+					refused++
+					continue
+				}
+				sent++
+				if sig == int(sentSignal) && c.name == "rt_sigqueueinfo" {
+					worst = append(worst, fmt.Sprintf("a fault that looks real was sent to thread %d", tid))
+				}
+			}
+		}
+	}
+	if len(worst) > 0 {
+		return open("%s", brief(worst))
+	}
+	if sent == 0 {
+		return blocked("%d signals to %d threads were refused", refused, len(tids))
+	}
+	return unknown("%d signals to %d threads were refused, %d were sent; what counts is whether the init still answers", refused, len(tids), sent)
+}
+
+// threadsOfInit gives the ids of the init's threads other than 1 itself, as far
 // as they can be seen.
-func threadsOfInit() map[int]bool {
-	tids := map[int]bool{}
+func threadsOfInit() []int {
+	var tids []int
 	entries, _ := os.ReadDir("/proc/1/task")
 	for _, e := range entries {
-		var tid int
-		if _, err := fmt.Sscan(e.Name(), &tid); err == nil && tid != 1 {
-			tids[tid] = true
+		if tid, err := strconv.Atoi(e.Name()); err == nil && tid != 1 {
+			tids = append(tids, tid)
 		}
 	}
 	return tids
@@ -85,10 +128,8 @@ type siginfo struct {
 }
 
 func initSignalCompat([]string) Finding {
-	const x32 = 0x40000000
-	var attempts []attempt
-	_, _, e := unix.RawSyscall(x32|unix.SYS_KILL, 1, uintptr(sentSignal), 0)
-	attempts = append(attempts, attempt{"x32 kill(1)", errno(e)})
+	// A filter may end whoever makes such a call, so children make them.
+	attempts := []attempt{{"x32 kill(1)", helperAttempt("x32-kill")}}
 	attempts = append(attempts, compatAttempts()...)
 	return judge(attempts...)
 }
