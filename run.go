@@ -102,7 +102,7 @@ func newRunner(b Backend, spec RunSpec) *runner {
 func (r *runner) finish(ctx context.Context, err error) {
 	if err != nil {
 		r.result.SetError(err)
-		if ctx.Err() != nil && r.result.Outcome == Lost {
+		if ctx.Err() != nil && (r.result.Outcome == Lost || errors.Is(err, ctx.Err())) {
 			r.result.Outcome, r.result.Reason = Cancelled, "stopped by the caller"
 		}
 	}
