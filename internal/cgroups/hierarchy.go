@@ -179,7 +179,7 @@ func (h Host) enable(dir string, want []string) []string {
 		if available[c] && !on[c] {
 			// Refused where processes sit in dir itself; then it stays off.
 			if os.WriteFile(control, []byte("+"+c), 0) == nil {
-				on = words(control)
+				on[c] = true
 			}
 		}
 	}
