@@ -442,36 +442,54 @@ func FuzzTarIn(f *testing.F) {
 	f.Add(pack(f, file(strings.Repeat("n/", 100)+"long", "PAX")))
 	f.Add(pack(f, tar.Header{Name: "fifo", Typeflag: tar.TypeFifo}, file("f", "")))
 	f.Add(pack(f, file("a", "1"), file("a", "2"), link("a", "b")))
-	f.Fuzz(func(t *testing.T, archive []byte) {
-		x := newFixture(t)
-		x.tarBytes = 1 << 20 // a sparse file need not be large to be one
+	x := newFixture(f)
+	x.tarBytes = 1 << 20 // a sparse file need not be large to be one
+	setUp := func(t testing.TB) {
+		if err := x.Remove(t.Context(), "d", true); err != nil && skerry.KindOf(err) != skerry.NotFound {
+			t.Fatal(err)
+		}
 		x.write(t, "d/there", "there")
 		for name, target := range map[string]string{"out": x.outside, "in": "there"} {
 			if err := os.Symlink(target, filepath.Join(x.workspace, "d", name)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		beside := func() string {
-			return tree(t, x.outside) + tree(t, x.home) + tree(t, x.tmp)
-		}
-		before, outside := tree(t, x.workspace), beside()
+	}
+	setUp(f)
+	before := tree(f, filepath.Dir(x.workspace))
+	f.Fuzz(func(t *testing.T, archive []byte) {
+		fixChecksums(archive)
 		_, err := x.TarIn(t.Context(), "d", bytes.NewReader(archive))
-		if after := beside(); after != outside {
-			t.Fatalf("beside the folder: before %s\nafter %s", outside, after)
-		}
-		after := tree(t, x.workspace)
-		if err != nil && after != before {
-			t.Fatalf("refused with %v, but before %s\nafter %s", err, before, after)
-		}
 		if k := skerry.KindOf(err); k == skerry.Internal {
 			t.Fatalf("a defect of ours: %v", err)
 		}
-		if entries, err := os.ReadDir(x.workspace); err != nil || len(entries) != 1 {
-			t.Fatalf("the workspace holds %v, %v; want d alone", entries, err)
+		if err == nil {
+			checkLinks(t, filepath.Join(x.workspace, "d"))
+			setUp(t) // what an archive may change, and only that, is as it was
 		}
-		checkLinks(t, filepath.Join(x.workspace, "d"))
+		if after := tree(t, filepath.Dir(x.workspace)); after != before {
+			t.Fatalf("%v: before %s\nafter %s", err, before, after)
+		}
 		x.noStage(t)
 	})
+}
+
+// fixChecksums makes blocks that look like headers count as such: a mutated
+// header would be refused for its sum alone.
+func fixChecksums(archive []byte) {
+	const block, at, end = 512, 148, 156
+	for ; len(archive) >= block; archive = archive[block:] {
+		h := archive[:block]
+		if !bytes.HasPrefix(h[257:], []byte("ustar")) {
+			continue
+		}
+		copy(h[at:end], "        ")
+		sum := 0
+		for _, c := range h {
+			sum += int(c)
+		}
+		copy(h[at:end], fmt.Sprintf("%06o\x00 ", sum))
+	}
 }
 
 // checkLinks fails when a link that an archive brought leaves the folder.
