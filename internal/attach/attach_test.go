@@ -291,3 +291,28 @@ func TestTwoWritersOfOneInput(t *testing.T) {
 		t.Errorf("%d bytes arrived, want %d; %v", len(fc.in), 3*stdinWindow+2, err)
 	}
 }
+
+// Bytes that are not UTF-8 go through where names and arguments are, and are
+// the caller's fault where patterns are.
+func TestBytesThatAreNotUTF8(t *testing.T) {
+	s := attached(t, newFake())
+	c, err := s.Start(t.Context(), skerry.CommandSpec{ID: "1", Argv: []string{"a\xff"}, Missing: "\xff", Dir: "\xff", Env: map[string]string{"A": "\xff"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, _, err := collect(t.Context(), c); err != nil || string(out) != "a\xff\n" {
+		t.Errorf("Output = %q, %v", out, err)
+	}
+	if err := c.Cancel(t.Context(), "\xff"); err != nil {
+		t.Errorf("Cancel: %v", err)
+	}
+	if _, err := s.Files().Write(t.Context(), "\xff", strings.NewReader("x"), skerry.WriteOptions{}); err != nil {
+		t.Errorf("Write: %v", err)
+	}
+	if _, err := s.Files().Glob(t.Context(), ".", "\xff", 0); skerry.KindOf(err) != skerry.Invalid {
+		t.Errorf("Glob: %v", err)
+	}
+	if _, err := s.Files().Grep(t.Context(), skerry.GrepSpec{Pattern: "\xff"}); skerry.KindOf(err) != skerry.Invalid {
+		t.Errorf("Grep: %v", err)
+	}
+}

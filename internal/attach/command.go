@@ -3,6 +3,7 @@ package attach
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,7 +31,7 @@ func startRequest(spec skerry.CommandSpec) *pb.StartRequest {
 		Id: spec.ID, Script: []byte(spec.Script), Dir: []byte(spec.Dir),
 		Stdin: spec.Stdin == skerry.StdinStream, Merge: spec.Merge,
 		TimeoutMs: milliseconds(spec.Timeout), GraceMs: milliseconds(spec.Grace),
-		Background: spec.Background, Missing: spec.Missing,
+		Background: spec.Background, Missing: strings.ToValidUTF8(spec.Missing, "\uFFFD"),
 	}
 	for _, a := range spec.Argv {
 		r.Argv = append(r.Argv, []byte(a))

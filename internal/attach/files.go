@@ -5,6 +5,7 @@ import (
 	"path"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/skerry-run/skerry"
 	pb "github.com/skerry-run/skerry/internal/initproto"
@@ -127,6 +128,9 @@ func (f files) Glob(ctx context.Context, dir, pattern string, limit int) (skerry
 	if limit < 0 {
 		return skerry.GlobResult{}, skerry.Errorf(skerry.Invalid, op, "the limit %d is negative", limit)
 	}
+	if err := checkPattern(op, pattern); err != nil {
+		return skerry.GlobResult{}, err
+	}
 	var reply *pb.GlobReply
 	err := f.sandbox.retry(ctx, op, func(ctx context.Context, l *link) (err error) {
 		reply, err = l.client.Glob(ctx, &pb.GlobRequest{Dir: []byte(dir), Pattern: pattern, Limit: clampLimit(limit)})
@@ -153,6 +157,9 @@ func (f files) Grep(ctx context.Context, spec skerry.GrepSpec) (skerry.GrepResul
 	const op = "grep"
 	if spec.Limit < 0 {
 		return skerry.GrepResult{}, skerry.Errorf(skerry.Invalid, op, "the limit %d is negative", spec.Limit)
+	}
+	if err := checkPattern(op, spec.Pattern, spec.Glob); err != nil {
+		return skerry.GrepResult{}, err
 	}
 	var reply *pb.GrepReply
 	err := f.sandbox.retry(ctx, op, func(ctx context.Context, l *link) (err error) {
@@ -191,6 +198,16 @@ func checkPath(op, p string) error {
 		return skerry.Errorf(skerry.Invalid, op, "the path holds a NUL byte")
 	case len(p) > maxPathBytes:
 		return skerry.Errorf(skerry.Invalid, op, "the path has %d bytes, at most %d", len(p), maxPathBytes)
+	}
+	return nil
+}
+
+// checkPattern refuses what the protocol can't carry.
+func checkPattern(op string, patterns ...string) error {
+	for _, p := range patterns {
+		if !utf8.ValidString(p) {
+			return skerry.Errorf(skerry.Invalid, op, "the pattern %q is not UTF-8", clean(p, maxVersionText))
+		}
 	}
 	return nil
 }

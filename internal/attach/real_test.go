@@ -515,3 +515,25 @@ func BenchmarkRealOutput(b *testing.B) {
 		}
 	}
 }
+
+// How a command ended that the init took with it is not known, and not success.
+func TestRealInitThatDies(t *testing.T) {
+	r := startInit(t, initConfig{Trusted: true})
+	cfg := Config{Dial: r.Dial, Reconnect: Reconnect{Attempts: 3, BackoffMax: time.Millisecond}}
+	s, err := New(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	c, err := s.Start(t.Context(), skerry.CommandSpec{ID: "1", Argv: []string{"sh", "-c", "echo ready; sleep 1000"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = c.Output(t.Context(), skerry.Offsets{}, func(skerry.Chunk) error { return r.cmd.Process.Kill() })
+	if skerry.OutcomeOf(err) != skerry.Lost || skerry.KindOf(err) != skerry.Unavailable {
+		t.Errorf("Output = %v of kind %s", err, skerry.KindOf(err))
+	}
+	if exit, err := c.Wait(t.Context()); err == nil {
+		t.Errorf("Wait = %+v, want an error", exit)
+	}
+}
