@@ -24,6 +24,8 @@ func runAsHelper(name string, args []string, stdout io.Writer) (code int, ok boo
 		return int(e), true
 	case "compat-kill", "compat-tkill", "compat-tgkill", "compat-ptrace":
 		return compat(name), true
+	case "hold-memory":
+		return holdMemory(args, stdout), true
 	case "hold-inotify":
 		return holdInotify(args, stdout), true
 	case "hold-processes":

@@ -5,7 +5,9 @@ package probe
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strconv"
@@ -127,36 +129,57 @@ func unescapeMount(s string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
 }
 
+// hogs is how many processes share the work of holding too much: what bounds
+// each process alone does not bound the sandbox.
+const hogs = 4
+
 func memory(args []string) Finding {
 	limit, err := bytesArg(args)
 	if err != nil {
 		return unknown("%v", err)
 	}
-	// A shared anonymous map counts for the whole, whoever touches it; the
-	// process that holds it is the one that the kernel ends.
-	const step = 8 << 20
-	var total int64
-	for total <= limit {
-		m, err := unix.Mmap(-1, 0, step, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_POPULATE)
-		if err != nil {
-			return manyHogs(limit, total, err)
-		}
-		for i := 0; i < len(m); i += os.Getpagesize() {
-			m[i] = 1
-		}
-		total += step
+	exe, err := os.Executable()
+	if err != nil {
+		return unknown("%v", err)
 	}
-	return open("held %d MiB", total>>20)
+	var ends []func()
+	defer func() {
+		for _, end := range ends {
+			end()
+		}
+	}()
+	for i := range hogs {
+		c := exec.Command(exe, "probe", "hold-memory", strconv.FormatInt(limit/hogs, 10))
+		out, err := c.StdoutPipe()
+		if err != nil {
+			return unknown("%v", err)
+		}
+		if err := c.Start(); err != nil {
+			return unknown("start a process: %v", err)
+		}
+		ends = append(ends, func() { _ = c.Process.Kill(); _ = c.Wait() })
+		if told, _ := bufio.NewReader(out).ReadString('\n'); told == "" {
+			err := c.Wait()
+			return blocked("%d processes of %d MiB each could hold it, the next ended: %v", i, limit/hogs>>20, err)
+		}
+	}
+	return open("%d processes held %d MiB in all", hogs, limit>>20)
 }
 
-// manyHogs goes on after one process was refused: where only processes are
-// bounded and not the sandbox, several hold more.
-func manyHogs(limit, had int64, refused error) Finding {
-	const hogs = 4
-	if had*hogs < limit {
-		return blocked("one process was refused at %d MiB (%v)", had>>20, refused)
+// holdMemory holds so many bytes and says so, until it is ended.
+func holdMemory(args []string, stdout io.Writer) int {
+	size, err := bytesArg(args)
+	if err != nil {
+		return 2
 	}
-	return open("one process was refused at %d MiB (%v), but several may each have as much", had>>20, refused)
+	m, err := unix.Mmap(-1, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	if err != nil {
+		return 3
+	}
+	for i := 0; i < len(m); i += os.Getpagesize() {
+		m[i] = 1
+	}
+	return hold(stdout, int(size>>20))
 }
 
 // forkIdle makes a child that does nothing until it is killed.
