@@ -41,9 +41,10 @@ var mayImport = map[string][]string{
 	"internal/control":   {},
 
 	// Proof.
-	"sandboxtest":     {"."},
-	"internal/verify": {".", "internal/probe"},
-	"bench":           {".", "local", "internal/attach"},
+	"sandboxtest":      {"."},
+	"internal/verify":  {".", "internal/probe"},
+	"bench":            {".", "local", "internal/attach"},
+	"examples/library": {".", "local"},
 
 	// Ways in.
 	"internal/config": {"."},
