@@ -17,6 +17,7 @@ import (
 	"github.com/skerry-run/skerry"
 	"github.com/skerry-run/skerry/internal/boxes"
 	"github.com/skerry-run/skerry/internal/bwrap"
+	"github.com/skerry-run/skerry/internal/hostnet"
 	"github.com/skerry-run/skerry/internal/seccompbpf"
 	"github.com/skerry-run/skerry/internal/sweep"
 )
@@ -185,6 +186,11 @@ func (b *Backend) plan(spec skerry.SandboxSpec) (boxes.Record, error) {
 	network := spec.Network
 	if network.Mode == "" {
 		network.Mode = skerry.NetworkDeny
+	}
+	if network.Mode != skerry.NetworkDeny {
+		if err := hostnet.Available(os.Geteuid() == 0); err != nil {
+			return refuse(err)
+		}
 	}
 	ref := spec.Ref
 	ref.Org = ref.OrgOrDefault()

@@ -34,7 +34,8 @@ type Record struct {
 	Recreated  bool           `json:"recreated,omitempty"`
 	Lost       []string       `json:"lost,omitempty"`
 
-	UID        int     `json:"uid"` // the host's user that the sandbox runs as
+	UID        int     `json:"uid"`    // the host's user that the sandbox runs as
+	Subnet     int     `json:"subnet"` // of root's sandboxes with a network
 	Supervisor Process `json:"supervisor"`
 }
 

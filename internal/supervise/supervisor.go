@@ -108,8 +108,10 @@ func (s *supervisor) claim() error {
 			r.Recreated, r.Lost = true, lostWith(d, r)
 		}
 		s.box, err = d.Claim(r, func(others []boxes.Record) error {
-			r.UID, err = chooseUID(d, r.Key, others)
-			return err
+			if r.UID, err = chooseUID(d, r.Key, others); err != nil {
+				return err
+			}
+			return chooseSubnet(r, r.UID, others)
 		})
 		if err == nil {
 			if err := d.Forget(r.Key); err != nil {

@@ -6,10 +6,13 @@
 package sweep
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"slices"
 	"time"
 
@@ -84,26 +87,42 @@ func Box(d boxes.Dirs, key string) (did bool, err error) {
 	if err := b.Record.Supervisor.Signal(unix.SIGKILL); err != nil {
 		return false, err
 	}
-	errs := []error{boxes.KillMarked(key, b.Record.UID), Host(d, key), Note(d, b.Record, boxes.EndedLost)}
+	errs := []error{boxes.KillMarked(key, b.Record.UID), Host(d, key), network(b.Record), Note(d, b.Record, boxes.EndedLost)}
 	if err := errors.Join(errs...); err != nil {
 		return true, fmt.Errorf("clean up after sandbox %s: %w", key, err) // the box stays, for the next sweep
 	}
 	return true, b.Remove()
 }
 
-// Host removes what a sandbox has on the host outside of its box.
+// Host removes the control groups of a sandbox.
 func Host(d boxes.Dirs, key string) error {
 	host, err := cgroups.ReadHost("")
-	if err == nil {
-		err = cgroups.Remove(host.Names(CgroupParent(d), key))
+	if errors.Is(err, fs.ErrNotExist) { // a kernel without any
+		return nil
 	}
-	return errors.Join(err, hostnet.Remove(key))
+	if err != nil {
+		return err
+	}
+	return cgroups.Remove(host.Names(CgroupParent(d), key))
+}
+
+// network removes the network of a sandbox that had one, or that we know
+// nothing of.
+func network(r boxes.Record) error {
+	mode := r.Network.Mode
+	if os.Geteuid() != 0 || r.Ref.Name != "" && (mode == "" || mode == skerry.NetworkDeny) {
+		return nil
+	}
+	return hostnet.Remove(context.Background(), r.Key)
 }
 
 // orphans removes control groups of ours without a box, which is what is left
 // when somebody emptied the folder of the boxes.
 func orphans(d boxes.Dirs) ([]string, error) {
 	host, err := cgroups.ReadHost("")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}
