@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/experimental"
 
 	pb "github.com/skerry-run/skerry/internal/initproto"
 )
@@ -38,6 +39,7 @@ var errOneStream = errors.New("the stream is gone")
 func newLink(c net.Conn) (*link, error) {
 	l := &link{conn: watch(c)}
 	var taken atomic.Bool
+	pool := pb.NewBufferPool()
 	cc, err := grpc.NewClient("passthrough:///init",
 		grpc.WithTransportCredentials(insecure.NewCredentials()), // the stream is private by its origin, the init proves itself in Hello
 		grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) {
@@ -57,7 +59,9 @@ func newLink(c net.Conn) (*link, error) {
 		grpc.WithWriteBufferSize(ioBuffer),
 		grpc.WithSharedWriteBuffer(true),
 		grpc.WithMaxHeaderListSize(maxHeaderBytes),
+		experimental.WithBufferPool(pool),
 		grpc.WithDefaultCallOptions(
+			grpc.ForceCodecV2(pb.NewCodec(pool)),
 			grpc.MaxCallRecvMsgSize(pb.MaxMessageBytes),
 			grpc.MaxCallSendMsgSize(pb.MaxMessageBytes)),
 	)

@@ -12,6 +12,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/experimental"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
@@ -31,6 +32,7 @@ const (
 
 // newGRPC makes the gRPC server of s.
 func newGRPC(s *Server, files pb.InitServer) *grpc.Server {
+	pool := pb.NewBufferPool()
 	g := grpc.NewServer(
 		grpc.Creds(connCreds{}),
 		grpc.MaxRecvMsgSize(pb.MaxMessageBytes),
@@ -40,6 +42,8 @@ func newGRPC(s *Server, files pb.InitServer) *grpc.Server {
 		grpc.InitialConnWindowSize(windowBytes),
 		grpc.WriteBufferSize(writeBytes),
 		grpc.ReadBufferSize(64<<10),
+		experimental.BufferPool(pool),
+		grpc.ForceServerCodecV2(pb.NewCodec(pool)),
 		// A client may ask as often as it likes whether the stream lives.
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}),
 		grpc.UnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {

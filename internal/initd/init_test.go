@@ -21,6 +21,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/experimental"
 
 	"github.com/skerry-run/skerry/internal/control"
 	pb "github.com/skerry-run/skerry/internal/initproto"
@@ -189,10 +190,12 @@ func (b *box) supervise() {
 func (b *box) dial() *grpc.ClientConn {
 	b.t.Helper()
 	var used bool
+	pool := pb.NewBufferPool()
 	conn, err := grpc.NewClient("passthrough:///init",
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		experimental.WithBufferPool(pool), grpc.WithReadBufferSize(writeBytes),
 		grpc.WithInitialWindowSize(windowBytes), grpc.WithInitialConnWindowSize(windowBytes),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(pb.MaxMessageBytes), grpc.MaxCallSendMsgSize(pb.MaxMessageBytes)),
+		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(pb.NewCodec(pool)), grpc.MaxCallRecvMsgSize(pb.MaxMessageBytes), grpc.MaxCallSendMsgSize(pb.MaxMessageBytes)),
 		grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) {
 			if used {
 				return nil, errors.New("the stream broke")
