@@ -131,7 +131,7 @@ func unescapeMount(s string) string {
 
 // hogs is how many processes share the work of holding too much: what bounds
 // each process alone does not bound the sandbox.
-const hogs = 4
+const hogs = 8
 
 func memory(args []string) Finding {
 	limit, err := bytesArg(args)
@@ -142,10 +142,11 @@ func memory(args []string) Finding {
 	if err != nil {
 		return unknown("%v", err)
 	}
-	var ends []func()
+	var running []*exec.Cmd
 	defer func() {
-		for _, end := range ends {
-			end()
+		for _, c := range running {
+			_ = c.Process.Kill()
+			_ = c.Wait()
 		}
 	}()
 	for i := range hogs {
@@ -157,10 +158,15 @@ func memory(args []string) Finding {
 		if err := c.Start(); err != nil {
 			return unknown("start a process: %v", err)
 		}
-		ends = append(ends, func() { _ = c.Process.Kill(); _ = c.Wait() })
+		running = append(running, c)
 		if told, _ := bufio.NewReader(out).ReadString('\n'); told == "" {
-			err := c.Wait()
-			return blocked("%d processes of %d MiB each could hold it, the next ended: %v", i, limit/hogs>>20, err)
+			return blocked("%d processes of %d MiB each could hold it, the next ended: %v", i, limit/hogs>>20, c.Wait())
+		}
+	}
+	for i, c := range running {
+		// One that had told may have been ended for what a later one took.
+		if state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.Process.Pid)); err != nil || strings.Contains(string(state), ") Z ") {
+			return blocked("the kernel ended process %d of %d", i+1, hogs)
 		}
 	}
 	return open("%d processes held %d MiB in all", hogs, limit>>20)
