@@ -143,6 +143,12 @@ func (u *unpacker) entry(h *tar.Header, r io.Reader) error {
 }
 
 func (u *unpacker) file(h *tar.Header, r io.Reader) error {
+	for key := range h.PAXRecords {
+		// A few bytes of a sparse file stand for any number of zeros.
+		if strings.HasPrefix(key, "GNU.sparse.") {
+			return skerry.Errorf(skerry.Denied, "", "the entry %q is a sparse file", h.Name)
+		}
+	}
 	if u.bytes += h.Size; h.Size < 0 || u.bytes > maxTreeBytes {
 		return skerry.Errorf(skerry.Invalid, "", "more than %d bytes", maxTreeBytes)
 	}
