@@ -197,6 +197,10 @@ func (s *supervisor) setupError() error {
 // the box then, so that the next sweep tries again.
 func (s *supervisor) removeAll(reason string, failed bool) error {
 	var errs []error
+	if !failed {
+		// The note first: whoever finds the sandbox ending asks it why.
+		errs = append(errs, sweep.Note(s.order.Dirs, s.box.Record, reason))
+	}
 	errs = append(errs, s.box.MarkEnding())
 	if s.socket != nil {
 		s.socket.Close()
@@ -212,9 +216,6 @@ func (s *supervisor) removeAll(reason string, failed bool) error {
 	}
 	for i := len(s.remove) - 1; i >= 0; i-- {
 		errs = append(errs, s.remove[i]())
-	}
-	if !failed {
-		errs = append(errs, sweep.Note(s.order.Dirs, s.box.Record, reason))
 	}
 	if err := errors.Join(errs...); err != nil {
 		s.box.Complain(err)

@@ -38,7 +38,10 @@ const SessionMemory = 24 * time.Hour
 // somebody is bound to ask.
 func Note(d boxes.Dirs, r boxes.Record, reason string) error {
 	keep := r.Remember
-	if r.Ref.Kind == skerry.SessionKind && reason != boxes.EndedShutdown {
+	switch {
+	case r.Ref.Kind == skerry.SessionKind && reason == boxes.EndedOwner:
+		return nil // its maker gave up before it was made: it never was
+	case r.Ref.Kind == skerry.SessionKind && reason != boxes.EndedShutdown:
 		keep = max(keep, SessionMemory)
 	}
 	if keep <= 0 || r.Ref.Name == "" {
