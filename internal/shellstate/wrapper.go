@@ -14,7 +14,7 @@ import (
 // with 0: nothing ran. The last word gives nothing; its index, evaluated after
 // the word with the script, takes the text out of the variable, so that no
 // subshell carries a copy.
-const boot = `. /proc/self/fd/201||exit 126;eval "${__skerry[1]}";builtin eval "${__skerry[2]}";builtin eval "${__skerry[0]}" ${__skerry[__skerry[0]=__skerry[2]=9]}`
+const boot = `. /proc/self/fd/201||exit 126;eval "${__skerry[1]}";builtin eval "${__skerry[2]}";builtin eval -- "${__skerry[0]}" ${__skerry[__skerry[0]=__skerry[2]=9]}`
 
 // forget removes the variable that held the script. It is a DEBUG trap: the
 // first time it runs, before the eval of boot, the variable is still needed;
