@@ -43,7 +43,7 @@ var mayImport = map[string][]string{
 	// Proof.
 	"sandboxtest":      {"."},
 	"internal/verify":  {".", "internal/probe"},
-	"bench":            {".", "local", "internal/attach"},
+	"bench":            {".", "local", "internal/bwrap"},
 	"examples/library": {".", "local"},
 
 	// Ways in.
