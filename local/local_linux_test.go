@@ -33,8 +33,11 @@ var theInit = sync.OnceValues(func() (string, error) {
 var testDir string
 
 func TestMain(m *testing.M) {
-	if os.Getenv(childMode) != "" {
+	switch os.Getenv(childMode) {
+	case "run":
 		beClient()
+	case "reach":
+		beReacher()
 	}
 	dir, err := os.MkdirTemp("", "skerry-local-")
 	if err != nil {

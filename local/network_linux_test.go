@@ -1,13 +1,16 @@
 package local
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net"
 	"net/netip"
 	"os"
 	"os/exec"
+	"os/user"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -131,18 +134,14 @@ func must(t *testing.T, argv ...string) {
 func reached(t *testing.T, b *Backend, network skerry.Network, targets []string) map[string]bool {
 	t.Helper()
 	list, _ := json.Marshal(targets)
-	out := py(t, b, fmt.Sprintf(`
-import socket, threading
-def go(t):
-    a, p = t.rsplit(':', 1)
-    try:
-        c = socket.create_connection((a, int(p)), 3)
-        c.settimeout(3)
-        if c.recv(5) == b'world': print(t, flush=True)
-    except OSError: pass
-ts = [threading.Thread(target=go, args=(t,)) for t in %s]
-[t.start() for t in ts]; [t.join() for t in ts]
-`, list), func(s *skerry.RunSpec) { s.Sandbox.Network = network })
+	r := sh(t, b, "", func(s *skerry.RunSpec) {
+		s.Sandbox.Network = network
+		s.Command.Argv = []string{"python3", "-c", reachProgram, string(list)}
+	})
+	if r.Outcome != skerry.Exited || *r.ExitCode != 0 {
+		t.Fatalf("outcome %s, reason %q, stderr %q", r.Outcome, r.Reason, r.Stderr)
+	}
+	out := r.Stdout
 	got := map[string]bool{}
 	for l := range strings.Lines(out) {
 		got[strings.TrimSpace(l)] = true
@@ -326,4 +325,104 @@ func noNetworkLeft(t *testing.T) {
 			}
 		}
 	}
+}
+
+// As an ordinary user pasta carries the packets, and the same policy holds. The
+// device that it needs is given to it in a mount namespace of the test's own.
+func TestInternetAsAnOrdinaryUser(t *testing.T) {
+	uid := ordinaryUser(t)
+	w := newWorld(t)
+	if hostnet.Available(true) != nil || hasProgram("pasta", "nsenter", "setpriv") != nil {
+		t.Skip(hasProgram("pasta", "nsenter", "setpriv"))
+	}
+	path, err := theInit()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, dir := asUser(t, uid)
+	own := listenHere(t, "0.0.0.0:0")
+	_, ownPort, _ := net.SplitHostPort(own)
+	closedToAll := append(w.at(forbidden...), "45.0.0.1:"+ownPort, "127.0.0.1:"+ownPort)
+	targets := append(w.at(public...), closedToAll...)
+	list, _ := json.Marshal(targets)
+	cmd := exec.Command("unshare", "-m", "sh", "-c", `mknod "$1/tun" c 10 200 && chmod 0666 "$1/tun" && mount --bind "$1/tun" /dev/net/tun && exec setpriv --reuid "$2" --regid "$2" --clear-groups "$1/local.test"`, "sh", dir, fmt.Sprint(uid))
+	cmd.Env = append(os.Environ(), childMode+"=reach", childState+"="+dir+"/s", "SKERRY_TEST_INIT="+path, "SKERRY_TEST_TARGETS="+string(list), "HOME="+dir)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	got := map[string]bool{}
+	for l := range strings.Lines(string(out)) {
+		got[strings.TrimSpace(l)] = true
+	}
+	if got["unavailable"] {
+		t.Skip(string(out))
+	}
+	for _, a := range w.at(public...) {
+		if !got[a] {
+			t.Errorf("%s can't be reached", a)
+		}
+	}
+	for _, a := range closedToAll {
+		if got[a] {
+			t.Errorf("%s can be reached", a)
+		}
+	}
+}
+
+const reachProgram = `
+import socket, threading, json, sys
+def go(t):
+    a, p = t.rsplit(':', 1)
+    try:
+        c = socket.create_connection((a, int(p)), 3)
+        c.settimeout(3)
+        if c.recv(5) == b'world': print(t, flush=True)
+    except OSError: pass
+ts = [threading.Thread(target=go, args=(t,)) for t in json.loads(sys.argv[1])]
+[t.start() for t in ts]; [t.join() for t in ts]
+`
+
+// beReacher is run in a client process: it prints what a sandbox reaches.
+func beReacher() {
+	b, err := New(Config{StateDir: os.Getenv(childState), Init: os.Getenv("SKERRY_TEST_INIT")})
+	if err != nil {
+		fmt.Println("unavailable", err)
+		os.Exit(1)
+	}
+	r := skerry.Run(context.Background(), b, skerry.RunSpec{
+		Sandbox: skerry.SandboxSpec{Ref: skerry.Ref{Name: "reach"}, Network: skerry.Network{Mode: skerry.NetworkInternet}},
+		Command: skerry.CommandSpec{Argv: []string{"python3", "-c", reachProgram, os.Getenv("SKERRY_TEST_TARGETS")}},
+	})
+	if r.Outcome != skerry.Exited || *r.ExitCode != 0 {
+		fmt.Println(r.Outcome, r.Reason, r.Hint, r.Stderr)
+		os.Exit(1)
+	}
+	fmt.Print(r.Stdout)
+	os.Exit(0)
+}
+
+// ordinaryUser gives the id of some user who is not root.
+func ordinaryUser(t *testing.T) int {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("becoming another user needs root")
+	}
+	const nobody = 65534
+	if u, err := user.Lookup("tester"); err == nil {
+		if id, err := strconv.Atoi(u.Uid); err == nil {
+			return id
+		}
+	}
+	return nobody
+}
+
+func hasProgram(names ...string) error {
+	for _, n := range names {
+		if _, err := exec.LookPath(n); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -6,10 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
-	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 type Pasta struct {
 	cmd   *exec.Cmd
 	ended chan struct{}
+	said  lastWords
 }
 
 // Stop ends it and waits.
@@ -31,67 +33,119 @@ func (p *Pasta) Stop() {
 // pastaReady is how long pasta may take to set up the interface.
 const pastaReady = 10 * time.Second
 
-// rulesStep puts the filter into the sandbox's namespace. The programs of the
-// sandbox live in a user namespace below the one that owns it, and can't take
-// it away again.
-func (p Plan) rulesStep() Step {
+// namespaces names, as paths, a sandbox's network namespace and the user
+// namespace that owns it. The sandbox's own processes are in a user namespace
+// below that, without a way back.
+type namespaces struct{ user, net string }
+
+// rulesStep puts the filter into the sandbox's network namespace.
+func (p Plan) rulesStep(ns namespaces) Step {
 	return Step{
-		Argv:  []string{"nsenter", "--user=/proc/" + strconv.Itoa(p.PID) + "/ns/user", "--net=/proc/" + strconv.Itoa(p.PID) + "/ns/net", find("nft"), "-f", "-"},
+		Argv:  []string{"nsenter", "--preserve-credentials", "--user=" + ns.user, "--net=" + ns.net, find("nft"), "-f", "-"},
 		Stdin: p.insideRules(),
 	}
 }
 
 // pastaArgs opens nothing from outside in, and nothing to the host: no port is
 // forwarded either way, and the gateway's address does not mean the host.
-func (p Plan) pastaArgs() []string {
+func (p Plan) pastaArgs(ns namespaces) []string {
 	return []string{
 		"--config-net", "--foreground", "--quiet", "--ipv4-only", "--ns-ifname", InsideName, "--no-map-gw",
 		"--tcp-ports", "none", "--udp-ports", "none", "--tcp-ns", "none", "--udp-ns", "none",
 		"--no-dhcp", "--no-dhcpv6", "--no-ndp", "--no-ra",
-		"--userns", "/proc/" + strconv.Itoa(p.PID) + "/ns/user", "--netns", "/proc/" + strconv.Itoa(p.PID) + "/ns/net",
+		"--userns", ns.user, "--netns", ns.net,
 	}
 }
 
 // UpPasta gives the sandbox of p a network without root. The caller stops what
 // it returns, and stays on its thread until then: pasta is killed with the
 // thread that started it.
-func UpPasta(ctx context.Context, p Plan) (*Pasta, error) {
-	rules := p.rulesStep()
+func UpPasta(ctx context.Context, p Plan) (_ *Pasta, err error) {
+	ns := namespaces{net: fmt.Sprintf("/proc/%d/ns/net", p.PID)}
+	netFD, err := unix.Open(ns.net, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open the sandbox's network namespace: %w", err)
+	}
+	defer unix.Close(netFD)
+	userFD, err := unix.IoctlRetInt(netFD, unix.NS_GET_USERNS)
+	if err != nil {
+		return nil, fmt.Errorf("find the owner of the sandbox's network namespace: %w", err)
+	}
+	defer unix.Close(userFD)
+	ns.user = fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), userFD)
+
+	if err := waitForSecond(ctx, p.PID, userFD); err != nil {
+		return nil, err
+	}
+	rules := p.rulesStep(ns)
 	if _, err := run(ctx, rules.Argv, rules.Stdin); err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(find("pasta"), p.pastaArgs()...)
-	cmd.Env = []string{}
-	cmd.Dir = "/"
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: unix.SIGKILL}
-	errR, errW, err := os.Pipe()
+	pasta, err := startPasta(p.pastaArgs(ns))
 	if err != nil {
 		return nil, err
 	}
-	defer errR.Close()
-	cmd.Stderr, cmd.Stdout = errW, errW
-	err = cmd.Start()
-	errW.Close()
-	if err != nil {
-		return nil, fmt.Errorf("start pasta: %w", err)
-	}
-	pasta := &Pasta{cmd: cmd, ended: make(chan struct{})}
-	go func() {
-		_ = cmd.Wait()
-		close(pasta.ended)
-	}()
 	if err := pasta.wait(ctx, p.PID); err != nil {
 		pasta.Stop()
-		const most = 4 << 10
-		b := make([]byte, most)
-		n, _ := errR.Read(b) // its end is closed, so this does not wait
-		return nil, fmt.Errorf("%w: %s", err, strings.TrimSpace(string(b[:n])))
+		return nil, fmt.Errorf("%w: %s", err, pasta.said.String())
 	}
 	return pasta, nil
 }
 
+// waitForSecond waits until the process has left the user namespace that owns
+// its network for the one below: not before is the first one's table of users
+// written, without which nobody has rights in it.
+func waitForSecond(ctx context.Context, pid, owner int) error {
+	const pause = time.Millisecond
+	var first, now unix.Stat_t
+	if err := unix.Fstat(owner, &first); err != nil {
+		return fmt.Errorf("look at the sandbox's namespaces: %w", err)
+	}
+	for end := time.Now().Add(pastaReady); time.Now().Before(end); {
+		if err := unix.Stat(fmt.Sprintf("/proc/%d/ns/user", pid), &now); err != nil {
+			return fmt.Errorf("look at the sandbox's namespaces: %w", err)
+		}
+		if now.Ino != first.Ino {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+	return fmt.Errorf("bwrap made no second user namespace within %v", pastaReady)
+}
+
+func startPasta(args []string) (*Pasta, error) {
+	cmd := exec.Command(find("pasta"), args...)
+	cmd.Env = []string{}
+	cmd.Dir = "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: unix.SIGKILL}
+	// It is read for as long as pasta runs: a closed pipe would end it.
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	cmd.Stderr, cmd.Stdout = w, w
+	err = cmd.Start()
+	w.Close()
+	if err != nil {
+		r.Close()
+		return nil, fmt.Errorf("start pasta: %w", err)
+	}
+	p := &Pasta{cmd: cmd, ended: make(chan struct{})}
+	go func() {
+		_, _ = io.Copy(&p.said, r)
+		r.Close()
+		_ = cmd.Wait()
+		close(p.ended)
+	}()
+	return p, nil
+}
+
 // wait returns when the sandbox has a default route, which pasta adds last.
-func (q *Pasta) wait(ctx context.Context, pid int) error {
+func (p *Pasta) wait(ctx context.Context, pid int) error {
 	const pause = 2 * time.Millisecond
 	for end := time.Now().Add(pastaReady); ; {
 		route, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/route", pid))
@@ -102,7 +156,7 @@ func (q *Pasta) wait(ctx context.Context, pid int) error {
 			return nil
 		}
 		select {
-		case <-q.ended:
+		case <-p.ended:
 			return errors.New("pasta ended")
 		case <-ctx.Done():
 			return ctx.Err()
@@ -123,4 +177,27 @@ func hasDefaultRoute(text string) bool {
 		}
 	}
 	return false
+}
+
+// lastWords keeps the end of what a program says.
+type lastWords struct {
+	mu  sync.Mutex
+	buf []byte
+}
+
+func (l *lastWords) Write(p []byte) (int, error) {
+	const most = 2 << 10
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.buf = append(l.buf, p...)
+	if len(l.buf) > most {
+		l.buf = append(l.buf[:0], l.buf[len(l.buf)-most:]...)
+	}
+	return len(p), nil
+}
+
+func (l *lastWords) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.TrimSpace(string(l.buf))
 }

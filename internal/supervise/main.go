@@ -46,7 +46,9 @@ func Main() int {
 		signals:  make(chan os.Signal, 4),
 	}
 	signal.Notify(s.signals, unix.SIGTERM, unix.SIGINT)
-	signal.Ignore(unix.SIGHUP, unix.SIGPIPE)
+	// Caught, not ignored: what is ignored stays so in the sandbox and in
+	// pasta. A broken pipe is an error of its write.
+	signal.Notify(make(chan os.Signal, 1), unix.SIGHUP)
 	if err := s.run(); err != nil {
 		reply.fail(err)
 		return 1
