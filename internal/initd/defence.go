@@ -3,7 +3,9 @@
 package initd
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"unsafe"
 
@@ -79,22 +81,30 @@ const (
 	ioprioUser = 3
 )
 
-// rulesFor are the rules that keep user code from the processes in protected,
-// which are the ids of their threads: kill takes any of them.
-func rulesFor(protected []int) []rule {
-	targets := []test{is(0, 1)}
-	groups := []test{is(0, -1)} // of processes; only kill knows them
+// targetRules keep user code from signalling the processes in protected, which
+// are the ids of their threads: kill takes any of them.
+func targetRules(protected []int) []rule {
+	var targets, groups []test // only kill knows groups
 	for _, id := range protected {
 		targets = append(targets, is(0, int64(id)))
 		groups = append(groups, is(0, -int64(id)))
 	}
+	rules := []rule{{nr: unix.SYS_KILL, tests: append(groups, targets...)}}
+	for _, nr := range []uintptr{unix.SYS_TKILL, unix.SYS_TGKILL, unix.SYS_PIDFD_OPEN, unix.SYS_RT_SIGQUEUEINFO, unix.SYS_RT_TGSIGQUEUEINFO} {
+		rules = append(rules, rule{nr: nr, tests: targets})
+	}
+	return rules
+}
+
+// baseRules are those that hold whoever is to be protected, and for PID 1.
+func baseRules() []rule {
 	rules := []rule{
-		{nr: unix.SYS_KILL, tests: append(groups, targets...)},
-		{nr: unix.SYS_TKILL, tests: targets},
-		{nr: unix.SYS_TGKILL, tests: targets},
-		{nr: unix.SYS_PIDFD_OPEN, tests: targets},
-		{nr: unix.SYS_RT_SIGQUEUEINFO, tests: append(faultsIn(1), targets...)},
-		{nr: unix.SYS_RT_TGSIGQUEUEINFO, tests: append(faultsIn(2), targets...)},
+		{nr: unix.SYS_KILL, tests: []test{is(0, 1), is(0, -1)}},
+		{nr: unix.SYS_TKILL, tests: []test{is(0, 1)}},
+		{nr: unix.SYS_TGKILL, tests: []test{is(0, 1)}},
+		{nr: unix.SYS_PIDFD_OPEN, tests: []test{is(0, 1)}},
+		{nr: unix.SYS_RT_SIGQUEUEINFO, tests: append(faultsIn(1), is(0, 1))},
+		{nr: unix.SYS_RT_TGSIGQUEUEINFO, tests: append(faultsIn(2), is(0, 1))},
 		// A pidfd says nothing of its process, and a folder of /proc is one
 		// too: without a siginfo the init survives every signal.
 		{nr: unix.SYS_PIDFD_SEND_SIGNAL, tests: append(faultsIn(1), other(2), test{high(2), notEqual, 0})},
@@ -192,10 +202,45 @@ func assemble(rules []rule) ([]unix.SockFilter, error) {
 
 var auditArch = map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64}
 
-// installDefence puts the filter on the calling thread, which must be locked
-// and have no_new_privs.
-func installDefence(protected []int) error {
-	prog, err := assemble(rulesFor(protected))
+// maxFilters bounds how often a thread's filter may grow: every filter is one
+// more to pass for every call.
+const maxFilters = 40
+
+// defence is what protects the init on one thread: a filter to begin with, and
+// a small one more whenever there are keepers that it does not know.
+type defence struct {
+	known   map[int]bool
+	filters int
+}
+
+// update puts on the calling thread, which must be locked and have
+// no_new_privs, what is missing to protect the keeper itself and others.
+func (d *defence) update(others []int) error {
+	var added []int
+	if d.known == nil {
+		d.known = map[int]bool{}
+		others = append(threadsOf(os.Getpid()), others...)
+		if err := install(baseRules()); err != nil {
+			return err
+		}
+	}
+	for _, id := range others {
+		if !d.known[id] {
+			added = append(added, id)
+			d.known[id] = true
+		}
+	}
+	if len(added) == 0 {
+		return nil
+	}
+	if d.filters++; d.filters > maxFilters {
+		return errors.New("self-defence filter: it has grown too often")
+	}
+	return install(targetRules(added))
+}
+
+func install(rules []rule) error {
+	prog, err := assemble(rules)
 	if err != nil {
 		return err
 	}

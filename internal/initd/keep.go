@@ -46,12 +46,17 @@ func KeepMain(args []string) int {
 		return keepBroken
 	}
 	syscall.Umask(0o022)
+	k := &keep{starts: make(chan start, 1), running: make(chan int)}
+	locked := make(chan struct{})
+	go k.run(locked)
+	<-locked
+	go k.wait()
+	parkThreads(keeperThreads)
+	// Only now: the limit of tasks holds for the keeper too, and when user code
+	// has reached it no thread can be made any more.
 	if err := setUserLimits(limits); err != nil {
 		return keepBroken
 	}
-	k := &keep{starts: make(chan start, 1), running: make(chan int)}
-	go k.wait()
-	k.ready()
 	k.listen()
 	return 0 // the line is closed: the init is gone, and so is the sandbox
 }
@@ -80,46 +85,37 @@ type start struct {
 	fds []int
 }
 
-// ready makes the thread for the next command and those that are needed beside
-// it, while there is room for them.
-func (k *keep) ready() {
-	locked := make(chan struct{})
-	go k.run(locked)
-	<-locked
-	parkThreads(keeperThreads)
-}
-
-// run owns the one thread that a command is forked from. The thread carries the
+// run owns the one thread that commands are forked from. The thread carries the
 // self-defence filter, which every child inherits and the keeper's other
-// threads don't. It ends with the command.
+// threads don't.
 func (k *keep) run(locked chan<- struct{}) {
-	runtime.LockOSThread() // and never unlocked: a thread with a filter must not be used again
+	runtime.LockOSThread() // and never unlocked: nothing else may use a thread with a filter
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		os.Exit(keepBroken)
+	}
 	close(locked)
-	s := <-k.starts
-	defer func() {
+	var d defence
+	for s := range k.starts {
+		err := d.update(s.req.Protect)
+		if err != nil {
+			k.fail(stepDefence, syscall.EPERM)
+		} else {
+			k.start(s.req, s.fds)
+		}
 		for _, fd := range s.fds {
 			syscall.Close(fd)
 		}
-	}()
-	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		k.fail(stepDefence, err)
 	}
-	// Now, not in advance: the keepers that live are known only now.
-	if err := installDefence(append(threadsOf(os.Getpid()), s.req.Protect...)); err != nil {
-		k.fail(stepDefence, err)
-	}
-	k.start(s.req, s.fds)
 }
 
-// fail tells why the command can't be started. The keeper ends with it: that
-// is rare, and a new one has no half-made state.
+// fail tells why the command can't be started. Nothing of it is left, and the
+// keeper may serve another one.
 func (k *keep) fail(step uint32, err error) {
 	errno, ok := err.(syscall.Errno)
 	if !ok {
 		errno = syscall.EINVAL
 	}
 	k.reply(packet{op: opFailed, flag: step, arg: int64(errno)})
-	os.Exit(0)
 }
 
 func (k *keep) reply(p packet) {
@@ -134,10 +130,13 @@ func (k *keep) reply(p packet) {
 func (k *keep) start(req keepRequest, fds []int) {
 	if len(req.FDs) != len(fds) || len(req.Argv) == 0 {
 		k.fail(stepRequest, syscall.EINVAL)
+		return
 	}
 	if err := syscall.Chdir(req.Dir); err != nil {
 		k.fail(stepDir, err)
+		return
 	}
+	defer syscall.Chdir("/") // the command's folder may be removed
 	attr := &syscall.ProcAttr{
 		Env: stringsOf(req.Env),
 		Sys: &syscall.SysProcAttr{Setsid: true, Setctty: req.TTY, Ctty: 0},
@@ -152,8 +151,8 @@ func (k *keep) start(req keepRequest, fds []int) {
 	pid, err := syscall.ForkExec(req.Path, stringsOf(req.Argv), attr)
 	if err != nil {
 		k.fail(stepExec, err)
+		return
 	}
-	_ = syscall.Chdir("/") // the command's folder may be removed
 	k.mu.Lock()
 	k.main, k.below = pid, true
 	k.mu.Unlock()
@@ -192,7 +191,6 @@ func (k *keep) wait() {
 		k.main, k.below, k.sent, k.stop, k.cpuNS, k.rss = 0, false, false, nil, 0, 0
 		k.mu.Unlock()
 		k.reply(packet{op: opEmpty})
-		k.ready()
 	}
 }
 
@@ -262,7 +260,11 @@ func (k *keep) receive(seq int64, oob []byte) {
 	err = readMemfd(fds[0], &s.req)
 	syscall.Close(fds[0])
 	if err != nil {
+		for _, fd := range s.fds {
+			syscall.Close(fd)
+		}
 		k.fail(stepRequest, syscall.EIO)
+		return
 	}
 	k.mu.Lock()
 	k.seq = seq

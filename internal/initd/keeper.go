@@ -78,12 +78,7 @@ func (n *nursery) fill(done <-chan struct{}) {
 // take gives a keeper, made in advance when there is one. A spare that user
 // code has killed is passed over.
 func (n *nursery) take() (*keeper, error) {
-	defer func() {
-		select {
-		case n.wake <- struct{}{}:
-		default:
-		}
-	}()
+	defer n.refill()
 	for {
 		n.mu.Lock()
 		if len(n.spares) == 0 {
@@ -100,15 +95,25 @@ func (n *nursery) take() (*keeper, error) {
 	}
 }
 
-// give takes back a keeper that has served: nothing is left below it.
+// give takes back a keeper that has served: nothing is left below it. One whose
+// filter may have grown too often is not kept.
 func (n *nursery) give(k *keeper) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if len(n.spares) >= maxIdleKeepers || !n.reaper.alive(k.pid) {
+	if len(n.spares) >= maxIdleKeepers || k.seq >= maxFilters || !n.reaper.alive(k.pid) {
 		k.conn.Close() // which ends it
+		n.refill()
 		return
 	}
 	n.spares = append(n.spares, k)
+}
+
+// refill has spares made when there are too few.
+func (n *nursery) refill() {
+	select {
+	case n.wake <- struct{}{}:
+	default:
+	}
 }
 
 // protect registers the threads of k, which has a command now, and gives those

@@ -5,6 +5,7 @@ package initd
 import (
 	"context"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -21,10 +22,15 @@ type lifetime struct {
 	length  time.Duration // the time to live that holds; 0 is none
 	expires time.Time     // with a monotonic reading
 	idle    *time.Timer
+	tidy    *time.Timer // gives memory back when nothing has run for a while
 }
 
 // busy says that somebody needs the sandbox.
 func (l *lifetime) busy() {
+	if l.tidy != nil {
+		l.tidy.Stop()
+		l.tidy = nil
+	}
 	if l.idle != nil {
 		l.idle.Stop()
 		l.idle = nil
@@ -49,8 +55,14 @@ func (s *Server) setTTLLocked(d time.Duration) {
 	s.life.ttl = time.AfterFunc(d, s.expire)
 }
 
+// tidyAfter is how long nothing must run before memory is given back.
+const tidyAfter = 2 * time.Second
+
 // restLocked starts the idle clock when nobody needs the sandbox.
 func (s *Server) restLocked() {
+	if s.running == 0 && s.life.tidy == nil {
+		s.life.tidy = time.AfterFunc(tidyAfter, debug.FreeOSMemory)
+	}
 	idle := s.config.idle()
 	if !s.config.Session || idle == 0 || s.running > 0 || s.clients > 0 || s.life.idle != nil {
 		return

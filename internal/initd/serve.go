@@ -56,6 +56,7 @@ func ServeMain(args []string, stderr io.Writer) int {
 
 func serve(configFD, controlFD int, listen string) error {
 	swallowSignals()
+	debug.SetGCPercent(50) // memory of the init is memory that user code can't have
 	raiseOwnFiles()
 	config, err := readConfigFD(configFD)
 	if err != nil {
@@ -93,7 +94,6 @@ func serve(configFD, controlFD int, listen string) error {
 			return err
 		}
 	}
-	debug.FreeOSMemory()
 	<-s.done
 	return s.shutDown(g, func(ctx context.Context) {
 		stopped := make(chan struct{})

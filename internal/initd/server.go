@@ -4,7 +4,9 @@ package initd
 
 import (
 	"crypto/rand"
+	"crypto/sha256"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,6 +18,13 @@ import (
 const (
 	maxRunning = 200  // commands at once
 	maxEnded   = 1000 // ended commands that are kept; older ones are forgotten
+	// maxForgotten is how many ids of forgotten commands are remembered, so that
+	// a late retry does not run a command again.
+	maxForgotten = 20_000
+	// The output of ended commands that is kept in all, in memory and in files.
+	// Beyond it that of the oldest goes.
+	maxKeptMemory = 8 << 20
+	maxKeptFiles  = 1 << 30
 )
 
 // Server is the init's state: the commands, and what they share.
@@ -35,6 +44,7 @@ type Server struct {
 	mu       sync.Mutex
 	commands map[string]*command
 	order    []*command // oldest first
+	past     tombstones
 	running  int
 	clients  int
 	ending   string // why the sandbox ends; "" while it lives
@@ -95,6 +105,10 @@ func (s *Server) add(c *command) (existing *command, err error) {
 		}
 		return old, nil
 	}
+	if s.past.has(c.id) {
+		return nil, skerry.Errorf(skerry.Expired, op, "command %q ended long ago and was forgotten", c.id).
+			WithHint("use a new id for a new command; the last %d ended commands are kept", maxEnded)
+	}
 	if s.ending != "" {
 		return nil, skerry.Errorf(skerry.Expired, op, "the sandbox ends (%s)", s.ending).WithOutcome(skerry.Refused)
 	}
@@ -125,24 +139,70 @@ func (s *Server) remove(c *command) {
 	}
 }
 
-// commandEnded counts, and forgets the oldest ended commands above maxEnded.
+// commandEnded counts, and lets go of what is beyond the bounds: the oldest
+// ended commands, and the output of others.
 func (s *Server) commandEnded(c *command) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.running--
 	s.restLocked()
-	if len(s.order)-s.running <= maxEnded {
-		return
+	for i := 0; len(s.order)-s.running > maxEnded && i < len(s.order); {
+		o := s.order[i]
+		if !o.ended() {
+			i++
+			continue
+		}
+		s.order = slices.Delete(s.order, i, i+1)
+		delete(s.commands, o.id)
+		s.past.add(o.id)
+		o.out[0].drop()
+		o.out[1].drop()
 	}
-	for i, o := range s.order {
-		if o.ended() {
-			s.order = append(s.order[:i], s.order[i+1:]...)
-			delete(s.commands, o.id)
-			o.out[0].drop()
-			o.out[1].drop()
-			return
+	var memory, files int64
+	for _, o := range slices.Backward(s.order) { // the youngest first
+		if !o.ended() {
+			continue
+		}
+		for _, spool := range o.out {
+			m, f := spool.keeps()
+			memory, files = memory+m, files+f
+			if memory > maxKeptMemory || files > maxKeptFiles {
+				spool.drop()
+			}
 		}
 	}
+}
+
+// tombstones are the ids of commands that were forgotten, as hashes.
+type tombstones struct {
+	ids  map[[16]byte]struct{}
+	ring [][16]byte
+	next int
+}
+
+func idHash(id string) [16]byte {
+	sum := sha256.Sum256([]byte(id))
+	return [16]byte(sum[:16])
+}
+
+func (t *tombstones) has(id string) bool {
+	_, ok := t.ids[idHash(id)]
+	return ok
+}
+
+func (t *tombstones) add(id string) {
+	h := idHash(id)
+	if t.ids == nil {
+		t.ids = map[[16]byte]struct{}{}
+	}
+	t.ids[h] = struct{}{}
+	if len(t.ring) < maxForgotten {
+		t.ring = append(t.ring, h)
+		return
+	}
+	delete(t.ids, t.ring[t.next])
+	t.ring[t.next] = h
+	t.next = (t.next + 1) % maxForgotten
 }
 
 // find gives a command that runs or ran.

@@ -3,7 +3,6 @@
 package initd
 
 import (
-	"context"
 	"sync"
 	"time"
 
@@ -84,7 +83,8 @@ func (s *spool) writeSome(p []byte) {
 	s.mu.Lock()
 	if s.dropped {
 		s.end += int64(len(p))
-		s.claimed = s.end
+		s.claimed, s.lost = s.end, s.end
+		s.wakeLocked()
 		s.mu.Unlock()
 		return
 	}
@@ -96,10 +96,12 @@ func (s *spool) writeSome(p []byte) {
 	s.claimed = claimed
 	file := s.file
 	if file == nil { // small so far, or just dropped
-		if !s.dropped {
+		s.end = claimed
+		if s.dropped {
+			s.lost = claimed
+		} else {
 			s.memory = append(s.memory, p...)
 		}
-		s.end = claimed
 		s.wakeLocked()
 		s.mu.Unlock()
 		return
@@ -109,7 +111,7 @@ func (s *spool) writeSome(p []byte) {
 	err := s.writeFile(file, p, at) // the only writer, and readers check claimed afterwards
 	s.mu.Lock()
 	s.end = claimed
-	if err != nil {
+	if err != nil || s.dropped {
 		s.failed = err
 		s.lost = claimed // a hole: what is there can't be told from what was
 		s.intact = min(s.intact, at)
@@ -249,7 +251,7 @@ func (s *spool) read(c *cursor, buf []byte) (p piece, changed <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for {
-		if c.pos >= s.end || s.dropped {
+		if c.pos >= s.end {
 			return piece{offset: c.pos}, s.changedLocked()
 		}
 		at, run := s.available(c.pos)
@@ -306,25 +308,6 @@ func (s *spool) moveLocked(c *cursor, pos int64) {
 	s.wakeLocked()
 }
 
-// wait blocks until read would find something new, the spool closes, or ctx
-// ends.
-func wait(ctx context.Context, changed ...<-chan struct{}) error {
-	var a, b <-chan struct{}
-	if len(changed) > 0 {
-		a = changed[0]
-	}
-	if len(changed) > 1 {
-		b = changed[1]
-	}
-	select {
-	case <-a:
-	case <-b:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	return nil
-}
-
 // close tells readers that nobody will write again.
 func (s *spool) close() {
 	s.mu.Lock()
@@ -333,14 +316,25 @@ func (s *spool) close() {
 	s.mu.Unlock()
 }
 
-// drop forgets everything and frees the file.
+// drop frees what is kept. Readers are told that it is gone.
 func (s *spool) drop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.dropped, s.memory = true, nil
+	s.lost, s.intact = s.end, 0
 	if s.file != nil {
 		s.file.Close()
 		s.file = nil
 	}
 	s.wakeLocked()
+}
+
+// keeps tells what the spool holds: bytes of memory, and of its file.
+func (s *spool) keeps() (memory, file int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.file != nil {
+		file = min(s.end, s.head+s.tail)
+	}
+	return int64(len(s.memory)), file
 }

@@ -76,8 +76,12 @@ func (s *Server) launch(ctx context.Context, c *command, spec skerry.CommandSpec
 	c.before = s.usage.read()
 	started, err := s.begin(k, p)
 	if err != nil {
-		k.conn.Close()
 		p.closeOurs()
+		if se, ok := errors.AsType[*stepError](err); ok && se.step != stepDefence {
+			s.nursery.give(k)
+		} else {
+			k.conn.Close() // which ends it
+		}
 		return describe(err, p.req.Dir, spec)
 	}
 	c.keeper, c.seq, c.pid, c.begin, c.started = k, k.seq, int(started.arg), started.at, time.Now()

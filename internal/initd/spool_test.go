@@ -1,0 +1,198 @@
+//go:build linux
+
+package initd
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// at gives the byte that the test streams have at offset i: any piece tells
+// where it belongs.
+func byteAt(i int64) byte {
+	var b [8]byte
+	binary.LittleEndian.PutUint64(b[:], uint64(i/8)*0x9e3779b97f4a7c15)
+	return b[i%8]
+}
+
+func streamPiece(from, n int64) []byte {
+	p := make([]byte, n)
+	for i := range p {
+		p[i] = byteAt(from + int64(i))
+	}
+	return p
+}
+
+func inTemp(t *testing.T) func() (store, error) {
+	return func() (store, error) { return unlinkedFile(t.TempDir()) }
+}
+
+// readAll reads from pos to the end that the spool has now.
+func readAll(t *testing.T, s *spool, pos int64) (omitted int64) {
+	t.Helper()
+	c := s.attach(pos)
+	defer s.detach(c)
+	buf := make([]byte, 64<<10)
+	for {
+		p, _ := s.read(c, buf)
+		if len(p.data) == 0 && p.omitted == 0 {
+			return omitted
+		}
+		omitted += p.omitted
+		if p.offset != pos+p.omitted {
+			t.Fatalf("a piece at %d with %d omitted, the last ended at %d", p.offset, p.omitted, pos)
+		}
+		if !bytes.Equal(p.data, streamPiece(p.offset, int64(len(p.data)))) {
+			t.Fatalf("wrong bytes at %d", p.offset)
+		}
+		pos = p.offset + int64(len(p.data))
+	}
+}
+
+func TestASpoolKeepsHeadAndTail(t *testing.T) {
+	const limit = 500 << 10
+	for _, size := range []int64{0, 1, spoolMemory, spoolMemory + 1, limit * 2 / 5, limit, limit + 1, 3*limit + 17} {
+		for _, step := range []int64{1 << 10, 100_003} {
+			s := newSpool(limit, inTemp(t))
+			for at := int64(0); at < size; at += step {
+				s.write(streamPiece(at, min(step, size-at)))
+			}
+			for range 20 {
+				from := int64(0)
+				if size > 0 {
+					from = rand.Int64N(size)
+				}
+				omitted := readAll(t, s, from)
+				if from == 0 && omitted != max(0, size-limit) {
+					t.Errorf("%d bytes in steps of %d: %d omitted, want %d", size, step, omitted, max(0, size-limit))
+				}
+			}
+			readAll(t, s, 0)
+			s.drop()
+			if omitted := readAll(t, s, 0); omitted != size {
+				t.Errorf("after drop %d of %d bytes are told as gone", omitted, size)
+			}
+		}
+	}
+}
+
+// A reader that keeps up gets every byte, however small the spool is; others
+// come, go and stall meanwhile.
+func TestReadersOfASpoolThatIsWritten(t *testing.T) {
+	const limit, size = 200 << 10, 20 << 20
+	s := newSpool(limit, inTemp(t))
+	var wg sync.WaitGroup
+	done := make(chan struct{})
+	keepUp := s.attach(0) // before the first byte, so that it counts from the start
+	wg.Go(func() {
+		defer close(done)
+		for at := int64(0); at < size; {
+			n := min(1+rand.Int64N(300<<10), size-at)
+			s.write(streamPiece(at, n))
+			at += n
+		}
+		s.close()
+	})
+	wg.Go(func() {
+		buf := make([]byte, 256<<10)
+		var pos int64
+		for pos < size {
+			p, changed := s.read(keepUp, buf)
+			if p.omitted != 0 {
+				t.Errorf("a reader that keeps up lost %d bytes at %d", p.omitted, p.offset)
+			}
+			if len(p.data) == 0 {
+				<-changed
+				continue
+			}
+			if !bytes.Equal(p.data, streamPiece(p.offset, int64(len(p.data)))) {
+				t.Errorf("wrong bytes at %d", p.offset)
+			}
+			pos = p.offset + int64(len(p.data))
+		}
+	})
+	wg.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			default:
+				from := s.size()
+				readAll(t, s, rand.Int64N(from+1))
+			}
+		}
+	})
+	wg.Wait()
+}
+
+func TestAStalledReaderHoldsTheWriterForFiveSeconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSpool(200<<10, func() (store, error) { return nil, errors.New("no file") })
+		stalled := s.attach(0)
+		begin := time.Now()
+		for at := int64(0); at < 2<<20; at += 64 << 10 {
+			s.write(streamPiece(at, 64<<10))
+		}
+		if took := time.Since(begin); took != spoolPatience {
+			t.Errorf("the writer was held for %v, want %v", took, spoolPatience)
+		}
+		p, _ := s.read(stalled, make([]byte, 64<<10))
+		if p.omitted != 0 || p.offset != 0 {
+			t.Errorf("the head is %v, want it whole", p.offset)
+		}
+		p, _ = s.read(stalled, make([]byte, 64<<10))
+		if p.omitted == 0 || !bytes.Equal(p.data, streamPiece(p.offset, int64(len(p.data)))) {
+			t.Errorf("after the head: %d omitted, want a gap and right bytes", p.omitted)
+		}
+	})
+}
+
+// fullStore is a disk on which there is no more room after limit bytes.
+type fullStore struct {
+	store
+	limit int64
+}
+
+func (f fullStore) WriteAt(p []byte, off int64) (int, error) {
+	if off+int64(len(p)) > f.limit {
+		return 0, errors.New("no space left")
+	}
+	return f.store.WriteAt(p, off)
+}
+
+// A disk that is full loses output, and says so; what is kept is right.
+func TestAFullDiskLosesOutputAndSaysSo(t *testing.T) {
+	const size = 2 << 20
+	for _, room := range []int64{0, 100 << 10, 300 << 10, 700 << 10} {
+		s := newSpool(1<<20, func() (store, error) {
+			f, err := unlinkedFile(t.TempDir())
+			return fullStore{f, room}, err
+		})
+		for at := int64(0); at < size; at += 10_000 {
+			s.write(streamPiece(at, min(10_000, size-at)))
+		}
+		if omitted := readAll(t, s, 0); omitted == 0 || omitted > size {
+			t.Errorf("room for %d: %d of %d bytes are told as gone", room, omitted, size)
+		}
+	}
+}
+
+func TestForgottenIDsAreRemembered(t *testing.T) {
+	var past tombstones
+	id := func(i int) string { return string(binary.BigEndian.AppendUint32([]byte("id"), uint32(i))) }
+	for i := range maxForgotten + 10 {
+		past.add(id(i))
+	}
+	if past.has(id(9)) || !past.has(id(10)) || !past.has(id(maxForgotten+9)) || past.has("other") {
+		t.Error("the youngest ids are not the ones that are remembered")
+	}
+	if len(past.ids) != maxForgotten {
+		t.Errorf("%d ids are remembered, want %d", len(past.ids), maxForgotten)
+	}
+}
