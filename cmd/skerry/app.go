@@ -19,7 +19,8 @@ import (
 
 // app is one invocation: where it reads and writes, and what it was made with.
 type app struct {
-	stdin  io.Reader
+	stdin  io.Reader // the terminal or the file itself
+	input  io.Reader // the same, whose reads end when the command is interrupted
 	stdout io.Writer
 	words  *words // stderr, shared by the program's output and our own lines
 	env    func(string) (string, bool)
@@ -48,6 +49,7 @@ func isTerminal(stream any) bool {
 
 // run does what args say and gives the exit code.
 func (a *app) run(ctx context.Context, args []string) int {
+	a.input = &interruptible{ctx, a.stdin}
 	root := a.rootCommand()
 	root.SetArgs(args)
 	root.SetIn(a.stdin)

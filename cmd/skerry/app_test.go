@@ -198,6 +198,22 @@ func TestInterruptCancelsAndTellsTheResult(t *testing.T) {
 	}
 }
 
+// Waiting for code on a terminal ends with the first interrupt.
+func TestInterruptEndsTheWaitForInput(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	r, w := io.Pipe()
+	defer w.Close()
+	a := newApp(r, io.Discard, io.Discard, func(string) (string, bool) { return "", false })
+	a.openBackend = fixedBackend(newFake(says(0, "")))
+	go func() {
+		w.Write([]byte("half of the co"))
+		cancel(errInterrupted)
+	}()
+	if code := a.run(ctx, []string{"run", "-l", "bash", "-"}); code != 130 {
+		t.Errorf("code %d", code)
+	}
+}
+
 type brokenPipe struct{}
 
 func (brokenPipe) Write([]byte) (int, error) {

@@ -11,8 +11,9 @@ import (
 
 func main() {
 	// A reader that goes away is an error of one write, which ends the run
-	// properly, and not the death of this process.
-	signal.Ignore(syscall.SIGPIPE)
+	// properly, and not the death of this process. Not signal.Ignore: that
+	// would be inherited by what this process starts.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	a := newApp(os.Stdin, os.Stdout, os.Stderr, os.LookupEnv)
 	ctx, cancel := context.WithCancelCause(context.Background())
 	go watchSignals(cancel, a.restore)

@@ -140,7 +140,7 @@ func (s stdinFlags) open(stdin io.Reader, taken bool) (io.Reader, func(), error)
 // spec turns the options into what is asked of the backend. Everything that
 // can be wrong is found here, before anything is made.
 func (o runOptions) spec(c *config.Config, a *app) (spec skerry.RunSpec, notes []string, err error) {
-	p, err := resolveProgram(o.program, c.Languages, a.stdin, c.Inputs.Total)
+	p, err := resolveProgram(o.program, c.Languages, a.input, c.Inputs.Total)
 	if err != nil {
 		return spec, nil, err
 	}
@@ -214,7 +214,7 @@ func (a *app) doRun(ctx context.Context, c *config.Config, o runOptions) error {
 		return a.doDetach(ctx, b, spec, o)
 	}
 	taken := !o.program.hasCode && o.program.dash != 0 && len(o.program.args) > 0 && o.program.args[0] == "-"
-	stdin, closeStdin, err := o.stdin.open(a.stdin, taken)
+	stdin, closeStdin, err := o.stdin.open(a.input, taken)
 	if err != nil {
 		return err
 	}

@@ -67,7 +67,7 @@ func (a *app) copyIn(ctx context.Context, files skerry.Files, src, dest string) 
 		if dest == "" || strings.HasSuffix(dest, "/") {
 			return skerry.Errorf(skerry.Invalid, "", "stdin has no name").WithHint("give the whole name: NAME:PATH")
 		}
-		_, err := files.Write(ctx, dest, a.stdin, skerry.WriteOptions{})
+		_, err := files.Write(ctx, dest, a.input, skerry.WriteOptions{})
 		return remoteError(dest, err)
 	}
 	info, err := os.Stat(src)

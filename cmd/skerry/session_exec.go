@@ -91,7 +91,7 @@ func (o execOptions) spec(c *config.Config, a *app) (skerry.CommandSpec, error) 
 	case len(o.words) == 0:
 		return spec, skerry.Errorf(skerry.Invalid, "", "there is nothing to run").WithHint("skerry session exec NAME -- SCRIPT, or - for a script on stdin")
 	case len(o.words) == 1 && o.words[0] == "-":
-		script, err := readBounded(a.stdin, skerry.MaxScriptBytes, "the script on stdin")
+		script, err := readBounded(a.input, skerry.MaxScriptBytes, "the script on stdin")
 		if err != nil {
 			return spec, err
 		}
@@ -123,7 +123,7 @@ func (a *app) doExec(ctx context.Context, c *config.Config, o execOptions) error
 		return skerry.Errorf(skerry.Invalid, "-b", "a command that nobody waits for can't read this input").WithHint("copy it in with skerry session cp")
 	}
 	taken := len(o.words) == 1 && o.words[0] == "-"
-	stdin, closeStdin, err := o.stdin.open(a.stdin, taken)
+	stdin, closeStdin, err := o.stdin.open(a.input, taken)
 	if err != nil {
 		return err
 	}
