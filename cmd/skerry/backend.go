@@ -17,8 +17,8 @@ func openBackend(c *config.Config) (skerry.Backend, error) {
 		return openLocal(c)
 	}
 	if slices.Contains(plannedBackends, c.Backend) {
-		return nil, skerry.Errorf(skerry.Invalid, "backend", "%s is not in this version of skerry", c.Backend).WithHint("use --backend local")
+		return nil, skerry.Errorf(skerry.Invalid, "backend", "%s (%s) is not in this version of skerry", c.Backend, c.SourceOf("backend")).WithHint("use --backend local")
 	}
-	return nil, skerry.Errorf(skerry.Invalid, "backend", "unknown backend %q", c.Backend).
+	return nil, skerry.Errorf(skerry.Invalid, "backend", "unknown backend %q (%s)", c.Backend, c.SourceOf("backend")).
 		WithHint("the backends are local, %s", strings.Join(plannedBackends, ", "))
 }

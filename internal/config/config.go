@@ -279,5 +279,8 @@ func (c *Config) Settings() []Setting {
 	return out
 }
 
+// SourceOf says where the setting of that key came from.
+func (c *Config) SourceOf(key string) Source { return c.sources[key] }
+
 // File is the configuration file that was read, "" where there is none.
 func (c *Config) File() string { return c.file }
