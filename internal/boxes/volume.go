@@ -56,14 +56,19 @@ func (d Dirs) VolumeUIDs() (map[int]bool, error) {
 
 // EnsureVolume makes the volume of ref, owned by uid, or finds it again. The
 // caller holds the box of ref.
+//
+// User code may open its folders to everybody, and put setuid programs there.
+// So what lies above them lets nobody but that user's group through.
 func (d Dirs) EnsureVolume(ref skerry.Ref, uid int) (Volume, error) {
 	dir := filepath.Join(d.volumes(), ref.Key())
-	mode := fs.FileMode(0o700)
-	if os.Geteuid() == 0 {
-		mode = 0o711
-	}
-	if err := ensureDir(dir, mode); err != nil {
+	if err := ensureDir(dir, 0o700); err != nil {
 		return Volume{}, fmt.Errorf("volume: %w", err)
+	}
+	if os.Geteuid() == 0 {
+		const groupPasses = 0o710
+		if err := errors.Join(os.Lchown(dir, 0, uid), os.Chmod(dir, groupPasses)); err != nil {
+			return Volume{}, fmt.Errorf("volume: %w", err)
+		}
 	}
 	v := Volume{Workspace: filepath.Join(dir, "workspace"), Home: filepath.Join(dir, "home"), UID: uid}
 	for _, p := range []string{v.Workspace, v.Home} {

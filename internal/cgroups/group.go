@@ -168,6 +168,11 @@ func (d Dir) limitV1(l Limits) error {
 		if err := writeIfThere(d.Path, "memory.memsw.limit_in_bytes", strconv.FormatInt(l.MemoryBytes, 10)); err != nil {
 			return err
 		}
+		// Version 1 counts the buffers of network sockets apart, and not at
+		// all without a limit: they could take what the whole machine has.
+		if err := writeIfThere(d.Path, "memory.kmem.tcp.limit_in_bytes", strconv.FormatInt(l.MemoryBytes, 10)); err != nil {
+			return err
+		}
 	}
 	if l.PIDs > 0 && slices.Contains(d.Controllers, PIDs) {
 		if err := write(d.Path, "pids.max", strconv.FormatInt(l.PIDs, 10)); err != nil {
