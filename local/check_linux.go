@@ -268,7 +268,7 @@ func (b *Backend) checkSandbox(ctx context.Context) []skerry.Finding {
 	}
 	took := time.Since(began).Round(time.Millisecond)
 	if len(warnings) > 0 {
-		return []skerry.Finding{found(name, skerry.FindingWarn, "", "one was made and removed in %v; %s", took, strings.Join(warnings, "; "))}
+		return []skerry.Finding{found(name, skerry.FindingWarn, "see the remedies of the other findings", "one was made and removed in %v; %s", took, strings.Join(warnings, "; "))}
 	}
 	return []skerry.Finding{found(name, skerry.FindingOK, "", "one was made and removed in %v", took)}
 }

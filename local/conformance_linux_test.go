@@ -28,6 +28,7 @@ func TestConformance(t *testing.T) {
 	if os.Geteuid() != 0 {
 		opts.Without = map[sandboxtest.Feature]string{
 			sandboxtest.MemoryLimit: "an ordinary user has no control group here; a limit on each process's data stands in",
+			sandboxtest.CPUUsage:    "an ordinary user has no control group here to read it from",
 			sandboxtest.MemoryUsage: "an ordinary user has no control group here to read it from",
 		}
 	}

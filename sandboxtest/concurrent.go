@@ -30,7 +30,7 @@ func testConcurrent(t *testing.T, s *suite) {
 	})
 
 	t.Run("many at once keep their outputs apart", func(t *testing.T) { // B016
-		b := s.session(t)
+		b := s.session(t, func(spec *skerry.SandboxSpec) { spec.Limits.PIDs = 1024 })
 		var wg sync.WaitGroup
 		for i := range 30 {
 			wg.Go(func() {

@@ -30,8 +30,8 @@ const (
 	PIDLimit       Feature = "pid limit"       // Limits.PIDs holds
 	WorkspaceLimit Feature = "workspace limit" // Limits.WorkspaceBytes holds
 	TmpLimit       Feature = "tmp limit"       // Limits.TmpBytes holds
-	MemoryUsage    Feature = "memory usage"    // Usage knows the memory
-	CPUUsage       Feature = "cpu usage"       // Usage knows the CPU time
+	MemoryUsage    Feature = "memory usage"    // Usage of a sandbox knows the memory
+	CPUUsage       Feature = "cpu usage"       // Usage of a sandbox knows the CPU time
 	NetworkDeny    Feature = "network deny"
 	Persistent     Feature = "persistent" // SandboxSpec.Persistent
 	Remember       Feature = "remember"   // SandboxSpec.Remember
