@@ -87,6 +87,10 @@ func newWorld(t *testing.T) world {
 		<-stop
 	}()
 	tid := <-ready
+	// A new namespace may take this over from the machine.
+	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("0\n"), 0); err != nil {
+		t.Fatal(err)
+	}
 	must(t, "ip", "link", "set", "lo", "up")
 	must(t, "ip", "link", "add", "up0", "type", "veth", "peer", "name", "up0", "netns", fmt.Sprint(tid))
 	must(t, "ip", "addr", "add", "45.0.0.1/24", "dev", "up0")
