@@ -11,10 +11,9 @@ import (
 // output is where a program's streams go: exact bytes to a file or a pipe,
 // harmless ones to a terminal.
 type output struct {
-	app              *app
-	stdout, stderr   io.Writer
-	closers          []io.Closer
-	announceOmission bool
+	app            *app
+	stdout, stderr io.Writer
+	closers        []io.Closer
 }
 
 // newOutput gives the output of one command. raw passes everything to a

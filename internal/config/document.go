@@ -118,7 +118,7 @@ func convert(file string, n ast.Node, depth int) (*node, error) {
 
 func (n *node) addField(file string, v *ast.MappingValueNode, depth int) error {
 	line := v.Key.GetToken().Position.Line
-	key, ok := v.Key.(ast.MapKeyNode).(ast.ScalarNode)
+	key, ok := v.Key.(ast.ScalarNode)
 	if !ok {
 		return atLine(file, line, "a key that is not a plain word")
 	}
