@@ -46,9 +46,14 @@ func (n Note) Words() string {
 	return "its sandbox died; this was noticed at " + at
 }
 
-// Remember keeps a note of key.
+// Remember keeps a note of key. The file's time is when it is forgotten, so
+// that whoever prunes need not open it.
 func (d Dirs) Remember(key string, n Note) error {
-	return writeJSON(filepath.Join(d.ended(), key+".json"), n)
+	path := filepath.Join(d.ended(), key+".json")
+	if err := writeJSON(path, n); err != nil {
+		return err
+	}
+	return os.Chtimes(path, n.Until, n.Until)
 }
 
 // Recall gives the note of key, if there is one that is still kept.
@@ -73,8 +78,8 @@ func (d Dirs) Forget(key string) error {
 // given up by its writer.
 const staleTemporary = time.Minute
 
-// prune forgets what is past its time. Each call looks at every note; they are
-// few.
+// prune forgets what is past its time. Each call looks at the times of all
+// notes, and opens only those that seem to be over.
 func (d Dirs) prune() error {
 	entries, err := os.ReadDir(d.ended())
 	if err != nil {
@@ -87,6 +92,9 @@ func (d Dirs) prune() error {
 			if fi, err := e.Info(); err == nil && time.Since(fi.ModTime()) > staleTemporary {
 				errs = append(errs, os.Remove(filepath.Join(d.ended(), e.Name())))
 			}
+			continue
+		}
+		if fi, err := e.Info(); err == nil && time.Now().Before(fi.ModTime()) {
 			continue
 		}
 		if _, ok := d.Recall(key); !ok {
