@@ -23,10 +23,11 @@ import (
 func main() {
 	bin := flag.String("bin", "bin", "folder with skerry and skerry-init")
 	runs := flag.Int("runs", 1000, "how many runs look for what is left behind")
+	only := flag.String("only", "", "measure only this: start, commands, cli, output or leftovers")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := bench(ctx, *bin, *runs); err != nil {
+	if err := bench(ctx, *bin, *runs, *only); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		stop()
 		os.Exit(1)
@@ -41,7 +42,7 @@ type setting struct {
 	table        *tabwriter.Writer
 }
 
-func bench(ctx context.Context, bin string, runs int) error {
+func bench(ctx context.Context, bin string, runs int, only string) error {
 	bin, err := filepath.Abs(bin)
 	if err != nil {
 		return err
@@ -73,6 +74,9 @@ func bench(ctx context.Context, bin string, runs int) error {
 		{"output", measureOutput},
 		{"leftovers", func(ctx context.Context, s *setting) error { return measureLeftovers(ctx, s, runs) }},
 	} {
+		if only != "" && only != m.name {
+			continue
+		}
 		fmt.Fprintf(os.Stderr, "measuring %s …\n", m.name)
 		if err := m.measure(ctx, s); err != nil {
 			return fmt.Errorf("%s: %w", m.name, err)
