@@ -166,6 +166,7 @@ func (a *app) rootCommand() *cobra.Command {
 		a.runCommand(), a.runsCommand(), a.sessionCommand(),
 		a.doctorCommand(), a.verifyCommand(), a.configCommand(), a.versionCommand(),
 	)
+	a.completeFlags(root)
 	root.InitDefaultCompletionCmd()
 	return root
 }

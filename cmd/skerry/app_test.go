@@ -294,6 +294,7 @@ func TestSessionExecWords(t *testing.T) {
 	if got := invoke(t.Context(), b, "", nil, "session", "create", "w"); got.code != 0 || got.stdout != "w\n" {
 		t.Fatalf("create gave %+v", got)
 	}
+	invoke(t.Context(), b, "", nil, "session", "create", "--", "-dash")
 	for _, c := range []struct {
 		args   []string
 		stdin  string
@@ -305,6 +306,7 @@ func TestSessionExecWords(t *testing.T) {
 		{args: []string{"w", "-"}, stdin: "from stdin\n", script: "from stdin\n"},
 		{args: []string{"w", "--", "-"}, stdin: "x", script: "x"},
 		{args: []string{"w", "true"}, script: "true"},
+		{args: []string{"--", "-dash", "--", "pwd"}, script: "pwd"},
 	} {
 		got := invoke(t.Context(), b, c.stdin, nil, append([]string{"session", "exec"}, c.args...)...)
 		if got.code != 0 || asked.Script != c.script || strings.Join(asked.Argv, "|") != c.argv || asked.Timeout != skerry.DefaultCommandTimeout {
@@ -321,7 +323,7 @@ func TestSessionExecWords(t *testing.T) {
 	if got := invoke(t.Context(), b, "", nil, "session", "exec", "gone", "--", "true"); got.code != 125 || !strings.Contains(got.stderr, "session gone") {
 		t.Errorf("a missing session gave %+v", got)
 	}
-	if got := invoke(t.Context(), b, "", nil, "session", "exec", "--create", "new", "--", "true"); got.code != 0 || len(b.created) != 2 {
+	if got := invoke(t.Context(), b, "", nil, "session", "exec", "--create", "new", "--", "true"); got.code != 0 || len(b.created) != 3 {
 		t.Errorf("--create gave %+v", got)
 	}
 	if got := invoke(t.Context(), b, "", nil, "session", "create", "w"); got.code != 125 || !strings.Contains(got.stderr, "session w") {
@@ -350,6 +352,27 @@ func TestBackendsThatAreNotHere(t *testing.T) {
 		_, err := openBackend(c)
 		if e, ok := errors.AsType[*skerry.Error](err); !ok || e.Kind != skerry.Invalid || e.Hint == "" {
 			t.Errorf("%s gave %v", name, err)
+		}
+	}
+}
+
+func TestCompletion(t *testing.T) {
+	b := newFake(says(0, ""))
+	for _, name := range []string{"one", "two"} {
+		invoke(t.Context(), b, "", nil, "session", "create", name)
+	}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"run", "-l", ""}, "bash\nnode\npython\n"},
+		{[]string{"run", "--network", ""}, "deny\ninternet\nallow=\n"},
+		{[]string{"session", "exec", ""}, "one\ntwo\n"},
+		{[]string{"session", "rm", "one", ""}, "one\ntwo\n"},
+	} {
+		got := invoke(t.Context(), b, "", nil, append([]string{"__complete"}, c.args...)...)
+		if got.code != 0 || !strings.HasPrefix(got.stdout, c.want) {
+			t.Errorf("%q gave %+v", c.args, got)
 		}
 	}
 }

@@ -10,8 +10,14 @@ import (
 )
 
 func (a *app) runsCommand() *cobra.Command {
-	return group("runs", "Look at runs that were detached, and end them",
+	cmd := group("runs", "Look at runs that were detached, and end them",
 		a.runsListCommand(), a.runsShowCommand(), a.runsLogsCommand(), a.runsCancelCommand(), a.runsRmCommand())
+	for _, c := range cmd.Commands() {
+		if c.Name() != "list" {
+			c.ValidArgsFunction = a.completeNames(skerry.RunKind, c.Name() == "rm")
+		}
+	}
+	return cmd
 }
 
 // openRun finds a run by its id. Its errors name the run.

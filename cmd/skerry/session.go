@@ -16,6 +16,11 @@ func (a *app) sessionCommand() *cobra.Command {
 		a.sessionShellCommand(), a.sessionAttachCommand(), a.sessionLogsCommand(), a.sessionKillCommand(),
 		a.sessionCpCommand(), a.sessionLsCommand(), a.sessionExtendCommand(), a.sessionRmCommand())
 	cmd.Aliases = []string{"sessions"}
+	for _, c := range cmd.Commands() {
+		if c.Name() != "create" && c.Name() != "list" && c.Name() != "cp" {
+			c.ValidArgsFunction = a.completeNames(skerry.SessionKind, c.Name() == "rm")
+		}
+	}
 	return cmd
 }
 

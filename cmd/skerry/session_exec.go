@@ -53,10 +53,13 @@ command, never a second one.`,
 			if cmd.Flags().Changed("id") && o.id == "" {
 				return skerry.Errorf(skerry.Invalid, "--id", "it is empty")
 			}
-			if cmd.ArgsLenAtDash() == 0 {
-				return skerry.Errorf(skerry.Invalid, "", "the session's name stands before --").WithHint("skerry session exec NAME -- SCRIPT")
-			}
 			o.name, o.words, o.timeoutSet = args[0], args[1:], cmd.Flags().Changed("timeout")
+			if cmd.ArgsLenAtDash() == 0 { // right for a name with a leading dash alone: exec -- -NAME -- SCRIPT
+				if len(o.words) == 0 || o.words[0] != "--" {
+					return skerry.Errorf(skerry.Invalid, "", "the session's name stands before --").WithHint("skerry session exec NAME -- SCRIPT")
+				}
+				o.words = o.words[1:]
+			}
 			c, err := a.config(cmd)
 			if err != nil {
 				return err
