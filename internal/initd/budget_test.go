@@ -39,14 +39,16 @@ func TestTheBinaryIsSmallAndKnowsNoCluster(t *testing.T) {
 }
 
 // rssOf reads the memory that a process holds.
-func rssOf(t testing.TB, pid string) int64 {
+func rssOf(t testing.TB, pid string) int64 { return statusOf(t, pid, "VmRSS:") }
+
+func statusOf(t testing.TB, pid, field string) int64 {
 	t.Helper()
 	data, err := os.ReadFile("/proc/" + pid + "/status")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for line := range bytes.Lines(data) {
-		if rest, ok := bytes.CutPrefix(line, []byte("VmRSS:")); ok {
+		if rest, ok := bytes.CutPrefix(line, []byte(field)); ok {
 			kb, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(string(rest)), " kB"), 10, 64)
 			if err != nil {
 				t.Fatal(err)
@@ -102,7 +104,7 @@ func TestAnIdleInitIsSmall(t *testing.T) {
 	_, keepers := b.initPIDs()
 	for _, k := range keepers {
 		threads, _ := os.ReadDir("/proc/" + k + "/task")
-		t.Logf("keeper %s: %.1f MiB, %d threads", k, float64(rssOf(t, k))/(1<<20), len(threads))
+		t.Logf("keeper %s: %.1f MiB, %.1f of its own, %d threads", k, float64(rssOf(t, k))/(1<<20), float64(statusOf(t, k, "RssAnon:"))/(1<<20), len(threads))
 	}
 	threads, _ := os.ReadDir("/proc/" + init + "/task")
 	t.Logf("init: %.1f MiB idle, %.1f MiB after 40 commands, %d threads", float64(idle)/(1<<20), float64(after)/(1<<20), len(threads))

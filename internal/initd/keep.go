@@ -5,7 +5,6 @@ package initd
 import (
 	"fmt"
 	"os"
-	"os/signal"
 	"runtime"
 	"sync"
 	"syscall"
@@ -19,9 +18,10 @@ const (
 	keepBroken = 126
 )
 
-// keeperThreads are made before user code can use up the tasks: one that
-// waits, one that listens, one that kills, and what the runtime wants besides.
-const keeperThreads = 4
+// keeperThreads are made before user code can use up the tasks, besides those
+// that listen, wait and run commands: one that kills, and one in hand. Few,
+// because every thread of a keeper is a task that user code can't have.
+const keeperThreads = 2
 
 // KeepMain is the life of a keeper: the parent of one command at a time, made
 // in advance and waiting for it. Whatever the command starts stays below the
@@ -41,7 +41,6 @@ func KeepMain(args []string) int {
 		return keepUsage
 	}
 	unix.CloseOnExec(keepFD)
-	swallowSignals()
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return keepBroken
 	}
@@ -329,12 +328,6 @@ func (k *keep) killTree(seq int64) {
 // killAndLeave is for a line that broke: without the init nobody may run.
 func (k *keep) killAndLeave() {
 	killUntilEmpty(os.Getpid(), nil)
-}
-
-// swallowSignals makes every signal that can be caught do nothing.
-func swallowSignals() {
-	c := make(chan os.Signal, 1)
-	signal.Notify(c)
 }
 
 // parkThreads makes n threads now, which the runtime keeps and uses again.

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/signal"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -168,4 +169,10 @@ func closeForeign(ours ...int) {
 			unix.Close(fd)
 		}
 	}
+}
+
+// swallowSignals makes every signal that can be caught do nothing.
+func swallowSignals() {
+	c := make(chan os.Signal, 1)
+	signal.Notify(c)
 }
