@@ -134,7 +134,11 @@ func (b *Backend) Create(ctx context.Context, spec skerry.SandboxSpec) (skerry.S
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, b.config.StartTimeout, errStartTimeout)
 	defer cancel()
-	return b.start(ctx, spec, record)
+	s, err := b.start(ctx, spec, record)
+	if err != nil {
+		return nil, b.sameRun(record, err)
+	}
+	return s, nil
 }
 
 const opCreate = "create sandbox"
@@ -194,10 +198,14 @@ func (b *Backend) plan(spec skerry.SandboxSpec) (boxes.Record, error) {
 	}
 	ref := spec.Ref
 	ref.Org = ref.OrgOrDefault()
+	digest, err := b.dirs.KeyedDigest(spec.Digest)
+	if err != nil {
+		return refuse(skerry.Errorf(skerry.Internal, opCreate, "%w", err))
+	}
 	now := time.Now()
 	return boxes.Record{
 		Ref: ref, Key: ref.Key(), SandboxUID: hex.EncodeToString(instance), Created: now, Expires: now.Add(ttl), Idle: idle,
-		Persistent: spec.Persistent, Remember: spec.Remember, Network: network,
+		Persistent: spec.Persistent, Remember: spec.Remember, Digest: digest, Network: network,
 		Limits: spec.Limits.OrDefaults(skerry.DefaultLimits), Warnings: []string{},
 	}, nil
 }
@@ -248,8 +256,7 @@ func (b *Backend) find(op string, ref skerry.Ref) (boxes.Record, error) {
 		}
 	}
 	if n, ok := b.dirs.Recall(key); ok {
-		return r, skerry.Errorf(skerry.Expired, op, "%s %q is gone: %s", ref.Kind, ref.Name, n.Words()).
-			WithHint("create it again")
+		return r, expired(op, "is gone", n)
 	}
 	if ref.Kind == skerry.SessionKind && b.dirs.HasVolume(key) {
 		return r, skerry.Errorf(skerry.NotFound, op, "session %q does not run; its files are kept", ref.Name).
@@ -291,6 +298,12 @@ func (b *Backend) Delete(ctx context.Context, ref skerry.Ref, opts skerry.Delete
 		found = true
 		if err := b.dirs.Purge(key); err != nil {
 			return skerry.Errorf(skerry.Internal, op, "%w", err)
+		}
+	}
+	if note, ok := b.dirs.Recall(key); ok && opts.Ended != nil {
+		note.Exit = opts.Ended
+		if err := b.dirs.Remember(key, note); err != nil {
+			return skerry.Errorf(skerry.Internal, op, "remember how the run ended: %w", err)
 		}
 	}
 	if !found {

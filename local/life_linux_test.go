@@ -413,3 +413,26 @@ func TestCreateThatIsCancelledLeavesNothing(t *testing.T) {
 		wantNothingLeft(t, b)
 	}
 }
+
+// A sandbox whose box was deleted can't be found by anyone, and ends.
+func TestASandboxWithoutItsBoxEnds(t *testing.T) {
+	b := newBackend(t)
+	ref := session("box")
+	mustCreate(t, b, skerry.SandboxSpec{Ref: ref}).Close()
+	r, _, err := b.dirs.Find(ref.Key())
+	if err != nil {
+		t.Fatal(err)
+	}
+	fd, ok := r.Supervisor.Open()
+	if !ok {
+		t.Fatal("no supervisor")
+	}
+	defer unix.Close(fd)
+	if err := os.RemoveAll(filepath.Join(b.dirs.Run, "boxes", ref.Key())); err != nil {
+		t.Fatal(err)
+	}
+	if !boxes.WaitPidfd(fd, 20*time.Second) {
+		t.Fatal("it lives on")
+	}
+	wantNothingLeft(t, b)
+}

@@ -225,6 +225,12 @@ func (s *supervisor) abandon() {
 		s.lifeline.Close()
 	}
 	_ = s.process.Signal(unix.SIGTERM) // when it was let go already
+	if fd, err := unix.PidfdOpen(s.process.Pid, 0); err == nil {
+		if !boxes.WaitPidfd(fd, deleteLimit) {
+			_ = s.process.Kill() // what it leaves is swept at the next start
+		}
+		unix.Close(fd)
+	}
 	_, _ = s.process.Wait()
 }
 

@@ -119,6 +119,12 @@ func (d Dirs) TakeDead(key string) (*Box, error) {
 	return b, nil
 }
 
+// Locked says whether the box still has the lock that its owner holds.
+func (b *Box) Locked() bool {
+	_, err := os.Lstat(filepath.Join(b.Dir, lockName))
+	return err == nil
+}
+
 // Update writes the record.
 func (b *Box) Update() error { return writeJSON(filepath.Join(b.Dir, recordName), b.Record) }
 

@@ -28,6 +28,9 @@ type Note struct {
 	Ended  time.Time  `json:"ended"`
 	Until  time.Time  `json:"until"` // forgotten then
 	Reason string     `json:"reason"`
+
+	Digest string       `json:"digest,omitempty"` // of a run's request, keyed
+	Exit   *skerry.Exit `json:"exit,omitempty"`   // how its command had ended, when its maker said so
 }
 
 // Words says in a sentence how the sandbox ended.

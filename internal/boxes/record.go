@@ -28,6 +28,7 @@ type Record struct {
 	Idle       time.Duration  `json:"idle"`
 	Persistent bool           `json:"persistent"`
 	Remember   time.Duration  `json:"remember"`
+	Digest     string         `json:"digest,omitempty"` // of a run's request, keyed
 	Network    skerry.Network `json:"network"`
 	Limits     skerry.Limits  `json:"limits"`
 	Warnings   []string       `json:"warnings"`

@@ -5,6 +5,7 @@ package supervise
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"sync"
@@ -66,6 +67,7 @@ func (s *supervisor) run() error {
 	if err := s.claim(); err != nil {
 		return err
 	}
+	go s.watchBox()
 	go s.watchLifeline()
 	go s.watchSignals()
 	err := s.make()
@@ -201,7 +203,9 @@ func (s *supervisor) removeAll(reason string, failed bool) error {
 		// The note first: whoever finds the sandbox ending asks it why.
 		errs = append(errs, sweep.Note(s.order.Dirs, s.box.Record, reason))
 	}
-	errs = append(errs, s.box.MarkEnding())
+	if err := s.box.MarkEnding(); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		errs = append(errs, err)
+	}
 	if s.socket != nil {
 		s.socket.Close()
 	}
@@ -245,6 +249,21 @@ func (s *supervisor) watchLifeline() {
 		return
 	}
 	s.stop(boxes.EndedOwner)
+}
+
+// boxCheck is how often the box is looked for. Watching it would take one of
+// the few inotify instances that a user has, for each sandbox.
+const boxCheck = 5 * time.Second
+
+// watchBox ends the sandbox when somebody deletes its box: nobody could find it
+// any more.
+func (s *supervisor) watchBox() {
+	for range time.Tick(boxCheck) {
+		if !s.box.Locked() {
+			s.stop(boxes.EndedLost)
+			return
+		}
+	}
 }
 
 func (s *supervisor) watchSignals() {

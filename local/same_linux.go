@@ -1,0 +1,51 @@
+package local
+
+import (
+	"fmt"
+
+	"github.com/skerry-run/skerry"
+	"github.com/skerry-run/skerry/internal/boxes"
+)
+
+// sameRun completes an error of Create with what is known of an earlier run of
+// the same id: whether it is the same request, and how it ended.
+func (b *Backend) sameRun(record boxes.Record, err error) error {
+	if record.Ref.Kind != skerry.RunKind {
+		return err
+	}
+	switch skerry.KindOf(err) {
+	case skerry.Conflict:
+		if other, alive, e := b.dirs.Find(record.Key); e == nil && alive && same(record.Digest, other.Digest) {
+			return skerry.Errorf(skerry.Conflict, opCreate, "run %q: %w", record.Ref.Name, skerry.ErrSame)
+		}
+		return skerry.Errorf(skerry.Conflict, opCreate, "run %q exists, and it is another one", record.Ref.Name).
+			WithHint("choose another id").WithOutcome(skerry.Refused)
+	case skerry.Expired:
+		note, ok := b.dirs.Recall(record.Key)
+		if !ok {
+			return err
+		}
+		if !same(record.Digest, note.Digest) {
+			return skerry.Errorf(skerry.Conflict, opCreate, "run %q has been, and it was another one", record.Ref.Name).
+				WithHint("a run's id is used once; choose another").WithOutcome(skerry.Refused)
+		}
+		return expired(opCreate, "has been", note).WithOutcome(skerry.Refused)
+	}
+	return err
+}
+
+func same(a, b string) bool { return a != "" && a == b }
+
+// expired is the error for what is over, with all that is remembered of it.
+func expired(op, verb string, n boxes.Note) *skerry.Error {
+	text := n.Words()
+	if n.Exit != nil {
+		text = fmt.Sprintf("its program ended (%s), %s", n.Exit.Outcome, text)
+	}
+	e := skerry.Errorf(skerry.Expired, op, "%s %q %s: %s", n.Ref.Kind, n.Ref.Name, verb, text)
+	e.Ended = n.Exit
+	if n.Ref.Kind == skerry.RunKind {
+		return e.WithHint("a run's id is used once; choose another")
+	}
+	return e.WithHint("create it again")
+}
