@@ -3,6 +3,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -46,6 +47,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("HOME", e.WorkDir)
 			e.Setenv("SKERRY_ORG", filepath.Base(e.WorkDir)) // no script sees the sandboxes of another
 			e.Values[lastStatus{}] = new(int)
+			e.Defer(func() { removeAll(t, e) })
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
@@ -83,3 +85,27 @@ func TestScripts(t *testing.T) {
 }
 
 type lastStatus struct{}
+
+// removeAll removes the sandboxes that a script left, one that failed halfway
+// above all.
+func removeAll(t *testing.T, e *testscript.Env) {
+	for _, kind := range []string{"runs", "session"} {
+		list := exec.Command(filepath.Join(filepath.SplitList(e.Getenv("PATH"))[0], "skerry"), kind, "list", "--json")
+		list.Env = e.Vars
+		out, err := list.Output()
+		var views []sandboxView
+		if err == nil {
+			err = json.Unmarshal(out, &views)
+		}
+		if err != nil {
+			t.Errorf("list what %s left: %v", e.WorkDir, err)
+		}
+		for _, v := range views {
+			remove := exec.Command(list.Path, kind, "rm", "--", v.Name)
+			remove.Env = e.Vars
+			if out, err := remove.CombinedOutput(); err != nil {
+				t.Errorf("remove %s: %v\n%s", v.Name, err, out)
+			}
+		}
+	}
+}
