@@ -67,20 +67,21 @@ func measureCLI(ctx context.Context, s *setting) error {
 		return err
 	}
 	defer remove()
-	var version, exec []time.Duration
+	var alone, exec []time.Duration
 	for range times {
-		d, err := timed(s.command(ctx, "version").Run)
+		// Not version: that starts skerry-init too, to ask for its own.
+		d, err := timed(s.command(ctx, "--help").Run)
 		if err != nil {
-			return fmt.Errorf("skerry version: %w", err)
+			return fmt.Errorf("skerry --help: %w", err)
 		}
-		version = append(version, d)
+		alone = append(alone, d)
 		d, err = timed(s.command(ctx, "session", "exec", "cli", "--", "true").Run)
 		if err != nil {
 			return fmt.Errorf("skerry session exec: %w", err)
 		}
 		exec = append(exec, d)
 	}
-	ratio := float64(median(exec)) / float64(median(version))
-	s.row("skerry session exec against skerry version", fmt.Sprintf("%.1f× (%s, %s)", ratio, ms(median(exec)), ms(median(version))), "≤ 3×", ratio <= goal)
+	ratio := float64(median(exec)) / float64(median(alone))
+	s.row("skerry session exec against skerry --help", fmt.Sprintf("%.1f× (%s, %s)", ratio, ms(median(exec)), ms(median(alone))), "≤ 3×", ratio <= goal)
 	return nil
 }
