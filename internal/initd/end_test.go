@@ -248,3 +248,36 @@ signal.pidfd_send_signal(fd, signal.SIGKILL)
 		b.wantNoProcesses()
 	}
 }
+
+// A command that stops the keepers made after it, whose ids its filter does
+// not know, keeps no later command from running or from being told to have
+// ended.
+func TestKeepersThatAreStoppedGoOn(t *testing.T) {
+	b := newBox(t, Config{Session: true})
+	const stop = `
+import os, signal, sys, time
+end, stopped = time.time() + 10, set()
+while time.time() < end:
+    for p in filter(str.isdigit, os.listdir('/proc')):
+        try:
+            if p != str(os.getppid()) and open('/proc/%s/cmdline' % p).read().startswith('skerry-init\0keep'):
+                os.kill(int(p), signal.SIGSTOP)
+                if not stopped: end = time.time() + 1
+                stopped.add(p)
+        except OSError: pass
+    time.sleep(0.01)
+if not stopped: sys.exit('no keeper was made')
+`
+	hostile := argv("python3", "-c", stop)
+	hostile.Background = true
+	b.start(hostile)
+	for range 2 * maxIdleKeepers {
+		began := time.Now()
+		r := sh("sleep 0.1; echo hello")
+		r.TimeoutMs = 20_000
+		if got := b.run(r); got.exit.Outcome != "exited" || got.stdout != "hello\n" {
+			t.Fatalf("got %v after %v", got, time.Since(began))
+		}
+	}
+	wantExit(t, b.follow(hostile.Id), 0)
+}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -24,9 +25,10 @@ const (
 
 // keeper is the init's handle of one keeper process.
 type keeper struct {
-	pid  int
-	conn *net.UnixConn
-	seq  int64 // of the command that it serves or served last
+	pid    int
+	conn   *net.UnixConn
+	seq    int64  // of the command that it serves or served last
+	resume func() // lets it go on, should user code have stopped it
 }
 
 // nursery makes keepers in advance.
@@ -175,7 +177,7 @@ func (n *nursery) make() (*keeper, error) {
 		conn.Close()
 		return nil, fmt.Errorf("keeper: %w", err)
 	}
-	return &keeper{pid: pid, conn: conn.(*net.UnixConn)}, nil
+	return &keeper{pid: pid, conn: conn.(*net.UnixConn), resume: func() { n.reaper.signal(pid, syscall.SIGCONT) }}, nil
 }
 
 // start sends the request. The caller still owns files afterwards.
@@ -218,14 +220,25 @@ func (k *keeper) send(seq int64, p packet) error {
 	return err
 }
 
+// resumePause is how long a keeper that user code has stopped stays stopped. A
+// command's filter knows the keepers of its start, not those that come later.
+const resumePause = time.Second
+
 // receive waits for the keeper's next packet. The end of the line is errGone.
 func (k *keeper) receive() (packet, error) {
 	buf := make([]byte, packetBytes+1)
-	n, err := k.conn.Read(buf)
-	if err != nil || n == 0 {
-		return packet{}, errGone
+	for {
+		_ = k.conn.SetReadDeadline(time.Now().Add(resumePause))
+		n, err := k.conn.Read(buf)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			k.resume()
+			continue
+		}
+		if err != nil || n == 0 {
+			return packet{}, errGone
+		}
+		return unmarshalPacket(buf[:n])
 	}
-	return unmarshalPacket(buf[:n])
 }
 
 var errGone = errors.New("the keeper is gone")

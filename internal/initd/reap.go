@@ -52,13 +52,16 @@ func (r *reaper) alive(pid int) bool {
 	return ok
 }
 
-// kill kills a child that fork made. It can't hit another process: the child's
-// id is free only once it was reaped, under the same lock.
-func (r *reaper) kill(pid int) {
+// kill kills a child that fork made.
+func (r *reaper) kill(pid int) { r.signal(pid, syscall.SIGKILL) }
+
+// signal signals a child that fork made. It can't hit another process: the
+// child's id is free only once it was reaped, under the same lock.
+func (r *reaper) signal(pid int, sig syscall.Signal) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if _, ok := r.known[pid]; ok {
-		_ = syscall.Kill(pid, syscall.SIGKILL)
+		_ = syscall.Kill(pid, sig)
 	}
 }
 

@@ -103,13 +103,21 @@ func (s *Server) launch(ctx context.Context, c *command, spec skerry.CommandSpec
 	return nil
 }
 
+// startPatience is how long a keeper may take to start a program, on a machine
+// that is busy. One that user code stops over and over takes longer.
+const startPatience = 30 * time.Second
+
 // begin hands the request to the keeper and waits for its word.
 func (s *Server) begin(k *keeper, p *prepared) (packet, error) {
+	k.resume()
+	limit := time.AfterFunc(startPatience, func() { s.reaper.kill(k.pid) })
+	defer limit.Stop()
 	if err := k.start(p.req, p.theirs); err != nil {
 		return packet{}, err
 	}
 	got, err := k.receive()
 	if err != nil {
+		s.sweepOrphans() // what it may have started
 		return packet{}, err
 	}
 	switch got.op {
