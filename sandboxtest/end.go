@@ -3,11 +3,19 @@ package sandboxtest
 import (
 	"context"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/skerry-run/skerry"
+)
+
+// Signals by their POSIX numbers, whatever system the test runs on.
+const (
+	sigAbrt = 6
+	sigKill = 9
+	sigUsr1 = 10 // on Linux
+	sigSegv = 11
+	sigTerm = 15
 )
 
 func testEnd(t *testing.T, s *suite) {
@@ -30,10 +38,10 @@ func testEnd(t *testing.T, s *suite) {
 
 	t.Run("by a signal that was not ours is signaled", func(t *testing.T) { // B037
 		b := b.on(t)
-		for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL, syscall.SIGSEGV, syscall.SIGABRT} {
-			for _, spec := range []skerry.CommandSpec{argv("bash", "-c", "echo before; kill -"+itoa(int(sig))+" $$"), script("echo before; kill -" + itoa(int(sig)) + " $$")} {
+		for _, sig := range []int{sigTerm, sigKill, sigSegv, sigAbrt} {
+			for _, spec := range []skerry.CommandSpec{argv("bash", "-c", "echo before; kill -"+itoa(sig)+" $$"), script("echo before; kill -" + itoa(sig) + " $$")} {
 				d := b.do(spec).wantOutcome(skerry.Signaled)
-				if d.exit.Signal != int(sig) || d.out != "before\n" {
+				if d.exit.Signal != sig || d.out != "before\n" {
 					t.Errorf("%s: signal %d, stdout %q", shown(spec), d.exit.Signal, d.out)
 				}
 			}
@@ -47,7 +55,7 @@ func testEnd(t *testing.T, s *suite) {
 		err := c.Output(b.ctx, skerry.Offsets{}, func(chunk skerry.Chunk) error {
 			out.Write(chunk.Data)
 			if out.String() == "ready\n" {
-				return c.Signal(b.ctx, int(syscall.SIGUSR1), false)
+				return c.Signal(b.ctx, sigUsr1, false)
 			}
 			return nil
 		})
@@ -61,7 +69,7 @@ func testEnd(t *testing.T, s *suite) {
 		b := b.on(t)
 		c := b.start(argv("bash", "-c", "setsid sleep 4321 & (sleep 4321 & ); sleep 4321"))
 		b.until("all three run", func() bool { return b.processes("sleep 4321") == "3" })
-		if err := c.Signal(b.ctx, int(syscall.SIGKILL), true); err != nil {
+		if err := c.Signal(b.ctx, sigKill, true); err != nil {
 			t.Fatal(err)
 		}
 		b.finishOnly(c).wantOutcome(skerry.Signaled)
@@ -73,7 +81,7 @@ func testEnd(t *testing.T, s *suite) {
 		c := b.start(argv("true"))
 		b.wait(c)
 		for _, tree := range []bool{false, true} {
-			if err := c.Signal(b.ctx, int(syscall.SIGTERM), tree); err != nil {
+			if err := c.Signal(b.ctx, sigTerm, tree); err != nil {
 				t.Error(err)
 			}
 		}

@@ -97,6 +97,7 @@ func Run(t *testing.T, backend skerry.Backend, opts Options) {
 		{"persistent", testPersistent},
 		{"run", testRun},
 		{"run artifacts", testRunArtifacts},
+		{"same run", testSameRun},
 	} {
 		t.Run(g.name, func(t *testing.T) { g.test(t, s) })
 	}

@@ -89,9 +89,6 @@ type attempt struct {
 	err  error
 }
 
-// errNothingThere marks an attempt that found nothing to attack.
-var errNothingThere = errors.New("nothing there to attack")
-
 // judge makes one Finding of several attempts: one that worked is open, one
 // that proves nothing makes it unknown, and only when each was refused it is
 // blocked.
