@@ -92,16 +92,23 @@ func testExpiry(t *testing.T, s *suite) {
 
 	t.Run("a remembered run is never made again", func(t *testing.T) {
 		s.need(t, Remember)
-		b := s.run(t, func(spec *skerry.SandboxSpec) { spec.Remember = time.Hour })
+		digest := func(d string) func(*skerry.SandboxSpec) {
+			return func(spec *skerry.SandboxSpec) { spec.Remember, spec.Digest = time.Hour, d }
+		}
+		b := s.run(t, digest("one request"))
 		if err := s.Delete(b.ctx, b.ref, skerry.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		spec := s.spec(skerry.RunKind, func(spec *skerry.SandboxSpec) { spec.Ref = b.ref })
-		sandbox, err := s.Create(b.ctx, spec)
-		if err == nil {
-			s.cleanup(t, sandbox, spec.Ref)
+		for d, want := range map[string]skerry.Kind{"one request": skerry.Expired, "another request": skerry.Conflict} {
+			spec := s.spec(skerry.RunKind, digest(d), func(spec *skerry.SandboxSpec) { spec.Ref = b.ref })
+			sandbox, err := s.Create(b.ctx, spec)
+			if err == nil {
+				s.cleanup(t, sandbox, spec.Ref)
+			}
+			wantKind(t, "create for "+d, err, want)
 		}
-		wantKind(t, "create", err, skerry.Expired)
+		_, err := s.Open(b.ctx, b.ref)
+		wantKind(t, "open", err, skerry.Expired)
 	})
 
 	t.Run("a session that ended by its time to live is remembered too", func(t *testing.T) {

@@ -158,32 +158,38 @@ func testRun(t *testing.T, s *suite) {
 	})
 
 	t.Run("an id that runs already is followed, not run again", func(t *testing.T) {
-		rs := spec(bash("echo begun; until test -e /workspace/go; do sleep 0.01; done; echo ended; echo ran >> /workspace/output-count; cat /workspace/output-count"))
+		s.need(t, Remember)
+		rs := spec(bash("echo begun; until test -e /workspace/go; do sleep 0.01; done; echo ended; echo ran >> /workspace/count; cat /workspace/count"))
+		rs.Sandbox.Remember = time.Minute
 		ctx := s.context(t)
-		begun, results := make(chan struct{}), make(chan skerry.Result, 2)
-		first := rs
-		once := false
-		first.Output = func(skerry.Chunk) error {
-			if !once {
-				once = true
-				close(begun)
+		results := make(chan skerry.Result, 2)
+		// follow starts the run, or joins it, and returns when its first output
+		// has come: that is from the beginning for both.
+		follow := func() {
+			t.Helper()
+			begun := make(chan struct{})
+			mine := rs
+			mine.Output = func(skerry.Chunk) error {
+				select {
+				case <-begun:
+				default:
+					close(begun)
+				}
+				return nil
 			}
-			return nil
-		}
-		go func() { results <- skerry.Run(ctx, s.Backend, first) }()
-		<-begun
-		seen := make(chan struct{})
-		second := rs
-		onceSecond := false
-		second.Output = func(skerry.Chunk) error {
-			if !onceSecond {
-				onceSecond = true
-				close(seen)
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				results <- skerry.Run(ctx, s.Backend, mine)
+			}()
+			select {
+			case <-begun:
+			case <-ended:
+				t.Fatalf("it ended before it wrote anything: %+v", <-results)
 			}
-			return nil
 		}
-		go func() { results <- skerry.Run(ctx, s.Backend, second) }()
-		<-seen // it got the output from the beginning
+		follow()
+		follow()
 		sandbox, err := s.Open(ctx, rs.Sandbox.Ref)
 		if err != nil {
 			t.Fatal(err)
@@ -192,16 +198,19 @@ func testRun(t *testing.T, s *suite) {
 		if _, err := sandbox.Files().Write(ctx, "go", strings.NewReader(""), skerry.WriteOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		told := 0
+		whole := 0
 		for range 2 {
 			r := <-results
-			if r.Outcome == skerry.Exited && r.Stdout == "begun\nended\nran\n" {
-				told++
-			} else if r.Outcome == skerry.Exited {
-				t.Errorf("result %+v", r) // it ran twice, or output is missing
+			switch {
+			case r.Outcome == skerry.Exited && r.Stdout == "begun\nended\nran\n":
+				whole++
+			case strings.Count(r.Stdout, "ran") > 1:
+				t.Errorf("it ran twice: %+v", r)
+			case r.Outcome == skerry.Exited && len(r.Warnings) == 0:
+				t.Errorf("output is missing without a word: %+v", r)
 			}
 		}
-		if told == 0 {
+		if whole == 0 {
 			t.Error("nobody learnt how it ended")
 		}
 		s.wantGone(t, rs.Sandbox.Ref)
