@@ -33,6 +33,10 @@ type Error struct {
 	// code having started: Refused or StartFailed. It is Lost when user code
 	// may have run and its end can't be learnt. Empty otherwise.
 	Outcome Outcome
+
+	// Ended is how the command of a run had ended that is Expired, where the
+	// backend remembers it; else nil.
+	Ended *Exit
 }
 
 // Error gives "op: cause".
@@ -108,4 +112,20 @@ func OutcomeOf(err error) Outcome {
 		err = e.Err
 	}
 	return Lost
+}
+
+// EndedOf gives how a run had ended, when err says that it is over and
+// remembers it; else nil.
+func EndedOf(err error) *Exit {
+	for err != nil {
+		e, ok := errors.AsType[*Error](err)
+		if !ok {
+			return nil
+		}
+		if e.Ended != nil {
+			return e.Ended
+		}
+		err = e.Err
+	}
+	return nil
 }

@@ -32,8 +32,7 @@ func Exec(ctx context.Context, s Sandbox, spec ExecSpec) Result {
 	}
 	info := s.Info()
 	r := &runner{
-		spec:  RunSpec{Command: spec.Command, Stdin: spec.Stdin, Output: spec.Output, InlineBytes: spec.InlineBytes},
-		began: time.Now(),
+		spec: RunSpec{Command: spec.Command, Stdin: spec.Stdin, Output: spec.Output, InlineBytes: spec.InlineBytes},
 		result: Result{
 			ID: spec.Command.ID, Org: info.OrgOrDefault(), Backend: info.Backend,
 			Phases: map[string]int64{}, Files: []Artifact{}, Warnings: []string{},
@@ -57,7 +56,7 @@ func (r *runner) exec(ctx context.Context, s Sandbox) error {
 	defer r.phase("run", t)
 	command, err := s.Start(ctx, r.spec.Command)
 	if err != nil {
-		return err
+		return startError(err)
 	}
 	exit, err := r.follow(ctx, command)
 	if err != nil {
@@ -87,26 +86,23 @@ func (r *runner) detach(ctx context.Context, b Backend, info *SandboxInfo) (err 
 	if err != nil {
 		return err
 	}
+	*info = sandbox.Info()
+	if attached {
+		return sandbox.Close() // the same run is there already
+	}
 	defer func() {
 		if err == nil {
 			err = sandbox.Close()
 			return
 		}
-		if attached {
-			_ = sandbox.Close() // the run belongs to whoever made it; err says why this call failed
-			return
-		}
 		r.spec.Sandbox.Retention = 0
-		_ = r.cleanup(ctx, b, sandbox, false) // err is the cause; the TTL ends what could not be removed
+		_ = r.cleanup(ctx, b, sandbox) // err is the cause; the TTL ends what could not be removed
 	}()
-	*info = sandbox.Info()
-	if !attached {
-		if err := r.upload(ctx, sandbox.Files()); err != nil {
-			return err
-		}
+	if err := r.upload(ctx, sandbox.Files()); err != nil {
+		return err
 	}
 	_, err = sandbox.Start(ctx, r.spec.Command)
-	return err
+	return startError(err)
 }
 
 // Collect fetches the artifacts of a run that Detach started. Of spec only

@@ -64,6 +64,10 @@ func (r *Result) setExit(e Exit) {
 // and remedy.
 func (r *Result) SetError(err error) {
 	r.Outcome, r.ExitCode, r.Signal = OutcomeOf(err), nil, 0
+	r.Usage = Usage{CPUSeconds: -1, MemoryPeakBytes: -1, OOMEvents: -1}
+	if r.Outcome == Refused || r.Outcome == StartFailed {
+		r.Usage = Usage{} // nothing ran
+	}
 	r.Reason, r.Hint = err.Error(), HintOf(err)
 }
 

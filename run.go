@@ -2,16 +2,10 @@ package skerry
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
-	"mime"
-	"net/http"
 	"path"
-	"strings"
 	"time"
 )
 
@@ -67,8 +61,11 @@ const (
 // or from knowing how it ended, is in Outcome, Reason and Hint. When ctx ends,
 // the program and the sandbox are ended too, and the outcome is Cancelled.
 //
-// A run that exists already, with the same id and the same command, is followed
-// from its beginning instead of being run again.
+// With Sandbox.Remember a run may be asked for again: while the same request
+// runs under the same id it is followed from its beginning instead of being run
+// again, and only the caller that made it can end it; once it is gone its
+// outcome is told for as long as it is remembered. The same id for another
+// request is refused.
 func Run(ctx context.Context, b Backend, spec RunSpec) Result {
 	r := newRunner(b, spec)
 	r.finish(ctx, r.run(ctx, b))
@@ -90,7 +87,7 @@ func newRunner(b Backend, spec RunSpec) *runner {
 	if spec.Stdin != nil {
 		spec.Command.Stdin = StdinStream
 	}
-	r := &runner{spec: spec, began: time.Now(), result: Result{
+	r := &runner{spec: spec, result: Result{
 		ID: spec.Sandbox.Name, Org: spec.Sandbox.OrgOrDefault(), Backend: b.Name(), Language: spec.Language,
 		Phases: map[string]int64{}, Cold: true, Files: []Artifact{}, Warnings: []string{},
 	}}
@@ -102,6 +99,11 @@ func newRunner(b Backend, spec RunSpec) *runner {
 func (r *runner) finish(ctx context.Context, err error) {
 	if err != nil {
 		r.result.SetError(err)
+		if ended := EndedOf(err); ended != nil {
+			r.result.Hint = ""
+			r.result.setExit(*ended)
+			r.warn("this run had ended before, and its sandbox is gone: output and artifacts are as far as they were read")
+		}
 		if ctx.Err() != nil && (r.result.Outcome == Lost || errors.Is(err, ctx.Err())) {
 			r.result.Outcome, r.result.Reason = Cancelled, "stopped by the caller"
 		}
@@ -112,17 +114,18 @@ func (r *runner) finish(ctx context.Context, err error) {
 
 type runner struct {
 	spec     RunSpec
-	began    time.Time
 	result   Result
 	out, err *Tail
+	exit     *Exit // once it is known
+	joined   bool  // the command belongs to another caller, who alone may end it
 }
 
 func (r *runner) phase(name string, since time.Time) {
 	r.result.Phases[name+"_ms"] = milliseconds(time.Since(since))
 }
 
-// provision validates the run and makes its sandbox, or opens the one that the
-// same run has already (attached).
+// provision validates the run and makes its sandbox, or opens the one in which
+// the same request runs already (attached).
 func (r *runner) provision(ctx context.Context, b Backend) (sandbox Sandbox, attached bool, err error) {
 	if err := r.spec.Sandbox.Validate(); err != nil {
 		return nil, false, refused(err)
@@ -135,14 +138,20 @@ func (r *runner) provision(ctx context.Context, b Backend) (sandbox Sandbox, att
 	}
 	t := time.Now()
 	defer func() { r.phase("provision", t) }()
-	sandbox, err = b.Create(ctx, r.spec.Sandbox)
-	if KindOf(err) == Conflict {
-		sandbox, err = b.Open(ctx, r.spec.Sandbox.Ref)
-		attached = err == nil
-	} else if err != nil {
-		err = neverStarted(ctx, err)
+	if r.spec.Sandbox.Remember > 0 && r.spec.Sandbox.Digest == "" {
+		if r.spec.Sandbox.Digest, err = r.digest(); err != nil {
+			return nil, false, refused(err)
+		}
 	}
-	return sandbox, attached, err
+	sandbox, err = b.Create(ctx, r.spec.Sandbox)
+	if IsSame(err) {
+		sandbox, err = b.Open(ctx, r.spec.Sandbox.Ref)
+		return sandbox, err == nil, err
+	}
+	if err != nil {
+		return nil, false, neverStarted(ctx, err)
+	}
+	return sandbox, false, nil
 }
 
 func (r *runner) run(ctx context.Context, b Backend) (err error) {
@@ -150,10 +159,20 @@ func (r *runner) run(ctx context.Context, b Backend) (err error) {
 	if err != nil {
 		return err
 	}
+	if attached {
+		defer sandbox.Close() // it belongs to the caller that made it
+		err := r.join(ctx, sandbox)
+		if err != nil && ctx.Err() == nil {
+			if _, gone := b.Open(ctx, r.spec.Sandbox.Ref); KindOf(gone) == Expired {
+				return gone // with how it ended, where that is remembered
+			}
+		}
+		return err
+	}
 	defer func() {
 		t := time.Now()
-		if e := r.cleanup(ctx, b, sandbox, attached && KindOf(err) == Conflict); e != nil && err == nil {
-			r.result.Warnings = append(r.result.Warnings, fmt.Sprintf("the sandbox could not be removed: %v", e))
+		if e := r.cleanup(ctx, b, sandbox); e != nil && err == nil {
+			r.warn("the sandbox could not be removed: %v", e)
 		}
 		r.phase("cleanup", t)
 	}()
@@ -162,46 +181,49 @@ func (r *runner) run(ctx context.Context, b Backend) (err error) {
 		r.result.Phases[name+"_ms"] = milliseconds(d)
 	}
 	r.result.Warnings = append(r.result.Warnings, info.Warnings...)
-	if !attached {
-		if err := r.upload(ctx, sandbox.Files()); err != nil {
-			return err
-		}
+	if err := r.upload(ctx, sandbox.Files()); err != nil {
+		return err
 	}
 	t := time.Now()
 	command, err := sandbox.Start(ctx, r.spec.Command)
 	if err != nil {
-		return err
+		return startError(err)
 	}
 	exit, err := r.follow(ctx, command)
 	r.phase("run", t)
 	if err != nil {
 		return err
 	}
+	r.end(ctx, sandbox, exit)
+	return nil
+}
+
+// end records how the command ended, and fetches its artifacts.
+func (r *runner) end(ctx context.Context, s Sandbox, exit Exit) {
+	r.exit = &exit
 	r.result.setExit(exit)
 	if ctx.Err() != nil {
-		return nil // the caller has gone; nobody waits for artifacts
+		return // the caller has gone; nobody waits for artifacts
 	}
-	t = time.Now()
-	err = r.collect(ctx, sandbox.Files())
-	r.phase("collect", t)
-	if err != nil {
+	t := time.Now()
+	if err := r.collect(ctx, s.Files()); err != nil {
 		// The program's end is known; artifacts that could not be fetched do
 		// not change it.
-		r.result.Warnings = append(r.result.Warnings, fmt.Sprintf("artifacts are missing: %v", err))
+		r.warn("artifacts are missing: %v", err)
 	}
-	return nil
+	r.phase("collect", t)
 }
 
 // cleanup removes the sandbox even when the caller has gone: an abandoned
 // program would keep its memory until someone notices.
-func (r *runner) cleanup(ctx context.Context, b Backend, s Sandbox, foreign bool) error {
+func (r *runner) cleanup(ctx context.Context, b Backend, s Sandbox) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupGrace)
 	defer cancel()
 	closeErr := s.Close()
-	if foreign || r.spec.Sandbox.Retention > 0 {
+	if r.spec.Sandbox.Retention > 0 {
 		return closeErr
 	}
-	if err := b.Delete(ctx, r.spec.Sandbox.Ref, DeleteOptions{}); err != nil && KindOf(err) != NotFound {
+	if err := b.Delete(ctx, r.spec.Sandbox.Ref, DeleteOptions{Ended: r.exit}); err != nil && KindOf(err) != NotFound {
 		return err
 	}
 	return nil
@@ -292,6 +314,9 @@ func (r *runner) follow(ctx context.Context, c Command) (Exit, error) {
 	} else if outer.Err() == nil {
 		return Exit{}, err
 	}
+	if r.joined {
+		return Exit{Outcome: Cancelled, Reason: reason + "; the run goes on for the caller that made it"}, nil
+	}
 	ending, done := context.WithTimeout(context.WithoutCancel(ctx), cleanupGrace)
 	defer done()
 	if err := c.Cancel(ending, reason); err != nil {
@@ -328,100 +353,11 @@ func (r *runner) feedStdin(ctx context.Context, c Command) (stop func()) {
 	return cancel
 }
 
-func (r *runner) collect(ctx context.Context, files Files) error {
-	one, all := r.spec.ArtifactBytes, r.spec.ArtifactsBytes
-	if one == 0 {
-		one = DefaultArtifactBytes
-	}
-	if all == 0 {
-		all = DefaultArtifactsBytes
-	}
-	entries, err := files.List(ctx, OutputDir, ListOptions{Recursive: true, Limit: MaxArtifactCount})
-	if KindOf(err) == NotFound {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	var total int64
-	for _, e := range entries {
-		name := path.Join(OutputDir, e.Path)
-		switch {
-		case e.Type == Directory:
-			continue
-		case e.Type != RegularFile:
-			r.warn("%s was left out: it is a %s, only regular files are artifacts", name, e.Type)
-			continue
-		case e.Size > one:
-			r.warn("%s was left out: %d bytes, an artifact may have %d", name, e.Size, one)
-			continue
-		case total+e.Size > all:
-			r.warn("%s was left out: the artifacts may have %d bytes in all", name, all)
-			continue
-		}
-		a, err := r.fetch(ctx, files, name, e.Size)
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		total += a.Size
-		r.result.Files = append(r.result.Files, a)
-	}
-	return nil
-}
-
-// fetch reads one artifact; limit is the size it had when it was listed, more
-// than that is not read.
-func (r *runner) fetch(ctx context.Context, files Files, name string, limit int64) (a Artifact, err error) {
-	a = Artifact{Path: name, Size: limit}
-	sum := &sniffer{hash: sha256.New()}
-	var w io.Writer = sum
-	if r.spec.Artifact != nil {
-		dst, err := r.spec.Artifact(a)
-		if err != nil {
-			return a, err
-		}
-		defer func() {
-			if e := dst.Close(); err == nil {
-				err = e
-			}
-		}()
-		w = io.MultiWriter(sum, dst)
-	}
-	if _, err := files.Read(ctx, name, 0, limit, w); err != nil {
-		return a, err
-	}
-	a.Size, a.SHA256, a.MIME = sum.size, hex.EncodeToString(sum.hash.Sum(nil)), mimeType(name, sum.start)
-	return a, nil
-}
-
 func (r *runner) warn(format string, args ...any) {
 	const most = 100
 	if len(r.result.Warnings) < most {
 		r.result.Warnings = append(r.result.Warnings, fmt.Sprintf(format, args...))
 	}
-}
-
-// sniffer hashes and counts, and keeps the start for the MIME type.
-type sniffer struct {
-	hash  hash.Hash
-	size  int64
-	start []byte
-}
-
-func (s *sniffer) Write(p []byte) (int, error) {
-	const enough = 512 // http.DetectContentType looks at no more
-	if room := enough - len(s.start); room > 0 {
-		s.start = append(s.start, p[:min(room, len(p))]...)
-	}
-	s.size += int64(len(p))
-	return s.hash.Write(p)
-}
-
-func mimeType(name string, start []byte) string {
-	if t := mime.TypeByExtension(strings.ToLower(path.Ext(name))); t != "" {
-		return t
-	}
-	return http.DetectContentType(start)
 }
 
 func refused(err error) error {
@@ -440,6 +376,18 @@ func neverStarted(ctx context.Context, err error) error {
 		return refused(err)
 	}
 	return notStarted(err)
+}
+
+// startError completes an error of Start. One that says by its kind that
+// nothing was started is no loss; any other may have come after the start.
+func startError(err error) error {
+	if err != nil && OutcomeOf(err) == Lost {
+		switch KindOf(err) {
+		case Invalid, Denied, NotFound, Conflict, Busy, Expired:
+			return refused(err)
+		}
+	}
+	return err
 }
 
 func notStarted(err error) error {

@@ -106,6 +106,10 @@ type SandboxSpec struct {
 	// gone: until then the same Ref is Expired for Open, and for Create of a
 	// run, so that a late retry never runs twice. 0 keeps none.
 	Remember time.Duration
+	// Digest identifies a run's whole request, for Create to tell a retry from
+	// another run with the same id; Run fills it in when Remember is set. ""
+	// equals nothing.
+	Digest string
 	// Detached lets a run outlive the process that made it, up to its TTL.
 	// Sessions always do.
 	Detached bool
@@ -177,6 +181,9 @@ func (f Filter) Matches(r Ref) bool {
 // DeleteOptions say what Delete takes along.
 type DeleteOptions struct {
 	Purge bool // also the files of a persistent session
+	// Ended is how a run's command ended, for the note that Remember keeps;
+	// nil when it is not known.
+	Ended *Exit
 }
 
 // Event is something that happened on the way to a running command.

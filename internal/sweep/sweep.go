@@ -48,7 +48,7 @@ func Note(d boxes.Dirs, r boxes.Record, reason string) error {
 		return nil
 	}
 	now := time.Now()
-	return d.Remember(r.Key, boxes.Note{Ref: r.Ref, Ended: now, Until: now.Add(keep), Reason: reason})
+	return d.Remember(r.Key, boxes.Note{Ref: r.Ref, Ended: now, Until: now.Add(keep), Reason: reason, Digest: r.Digest})
 }
 
 // Result counts what a sweep removed.

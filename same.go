@@ -1,0 +1,85 @@
+package skerry
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// ErrSame is the cause in Create's Conflict when the live run of that Ref has
+// the same Digest: it is the same request, made before.
+var ErrSame = errors.New("the same run exists")
+
+// IsSame says whether err is Create's Conflict with the same request.
+func IsSame(err error) bool { return KindOf(err) == Conflict && errors.Is(err, ErrSame) }
+
+// digest identifies the whole request: sandbox, command and the contents of
+// the input files. Backends keep it keyed, never as it is.
+func (r *runner) digest() (string, error) {
+	h := sha256.New()
+	s := r.spec.Sandbox
+	s.Progress, s.Digest = nil, ""
+	for _, v := range []any{s.Ref, s.Profile, s.Image, s.Limits, s.Network, s.Env, r.spec.Command, r.spec.Language} {
+		data, err := json.Marshal(v) // maps are sorted by key
+		if err != nil {
+			return "", Errorf(Internal, "digest of the run", "%w", err)
+		}
+		fmt.Fprintf(h, "%d:%s", len(data), data)
+	}
+	for _, in := range r.spec.Inputs {
+		fmt.Fprintf(h, "%d:%s:%d:%d:", len(in.Path), in.Path, in.Mode, in.Size)
+		src, err := in.Open()
+		if err != nil {
+			return "", Errorf(Invalid, "input files", "%w", err)
+		}
+		_, err = io.Copy(h, io.LimitReader(src, in.Size))
+		src.Close()
+		if err != nil {
+			return "", Errorf(Invalid, "input files", "%w", err)
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// join follows the command of a run that another caller made. It starts
+// nothing: while that caller still uploads there is no command to follow yet.
+func (r *runner) join(ctx context.Context, s Sandbox) error {
+	r.joined = true
+	waiting, cancel := context.WithTimeout(ctx, DefaultStartTimeout)
+	defer cancel()
+	command, err := awaitCommand(waiting, s)
+	if err != nil {
+		return err
+	}
+	t := time.Now()
+	exit, err := r.follow(ctx, command)
+	r.phase("run", t)
+	if err != nil {
+		return err
+	}
+	r.end(ctx, s, exit)
+	return nil
+}
+
+// awaitCommand waits until the run's maker has started its command.
+func awaitCommand(ctx context.Context, s Sandbox) (Command, error) {
+	const step = 20 * time.Millisecond
+	tick := time.NewTicker(step)
+	defer tick.Stop()
+	for {
+		c, err := s.Command(ctx, RunCommandID)
+		if KindOf(err) != NotFound {
+			return c, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, Errorf(Unavailable, "follow run", "the caller that made it has not started its program: %w", ctx.Err())
+		case <-tick.C:
+		}
+	}
+}
