@@ -142,20 +142,13 @@ func (p *pump) copyOnce(limit int) int {
 	err = c.Read(func(fd uintptr) bool {
 		buf := pumpBuffers.Get().(*[]byte)
 		defer pumpBuffers.Put(buf)
-		for {
-			k, err := syscall.Read(int(fd), (*buf)[:limit])
-			switch {
-			case err == syscall.EINTR:
-				continue
-			case err == syscall.EAGAIN:
-				return false
-			case err != nil || k == 0: // EIO is a terminal's end of file
-				return true
-			}
-			p.to.write((*buf)[:k])
-			n = k
-			return true
+		got, open := readSome(int(fd), (*buf)[:limit])
+		if got == 0 {
+			return !open // the end of the file, or else wait
 		}
+		p.to.write((*buf)[:got])
+		n = got
+		return true
 	})
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return 0
@@ -164,4 +157,23 @@ func (p *pump) copyOnce(limit int) int {
 		return -1
 	}
 	return n
+}
+
+// readSome reads what is there, without waiting, until buf is full: many small
+// writes of a program make one piece. open is false at the end of the file,
+// which on a terminal is EIO.
+func readSome(fd int, buf []byte) (n int, open bool) {
+	for n < len(buf) {
+		k, err := syscall.Read(fd, buf[n:])
+		switch {
+		case err == syscall.EINTR:
+		case err == syscall.EAGAIN:
+			return n, true
+		case err != nil || k == 0:
+			return n, false // found again by the next read
+		default:
+			n += k
+		}
+	}
+	return n, true
 }

@@ -161,6 +161,7 @@ func TestATerminal(t *testing.T) {
 		r.Tty = &pb.TerminalSize{Cols: 100, Rows: 30}
 	})
 	b.start(r)
+	b.waitForText(r.Id, "30 100") // before the terminal echoes what is typed
 	b.feed(r.Id, 0, []byte("hello\n"), false)
 	b.waitForText(r.Id, "ready")
 	if _, err := b.Resize(b.ctx(), &pb.ResizeRequest{Id: r.Id, Size: &pb.TerminalSize{Cols: 132, Rows: 50}}); err != nil {

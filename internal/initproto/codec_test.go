@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"testing"
 
+	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -28,5 +29,10 @@ func TestTheCodecKeepsMessagesOfEverySize(t *testing.T) {
 	}
 	if _, err := c.Marshal("text"); err == nil {
 		t.Error("a string was marshalled")
+	}
+	for _, rubbish := range []string{"\xff", "\x1a\xff\xff\xff\xff\x0f", "\x22\x05ab"} {
+		if err := c.Unmarshal(mem.BufferSlice{mem.SliceBuffer(rubbish)}, &OutputReply{}); err == nil {
+			t.Errorf("%q was taken for a message", rubbish)
+		}
 	}
 }
