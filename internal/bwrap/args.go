@@ -39,7 +39,8 @@ type Spec struct {
 	SeccompFD, StatusFD, HoldFD int // HoldFD -1 does not wait
 }
 
-// Data is a small read-only file whose content bwrap reads from FD.
+// Data is a small file whose content bwrap reads from FD. It lies in the root's
+// own file system, which is read-only in the end.
 type Data struct {
 	FD   int
 	Dest string
@@ -64,10 +65,10 @@ func Args(s Spec) []string {
 		a = append(a, "--symlink", l.Target, l.Path)
 	}
 	for _, d := range s.Data {
-		a = append(a, "--perms", "0444", "--ro-bind-data", strconv.Itoa(d.FD), d.Dest)
+		a = append(a, "--perms", "0444", "--file", strconv.Itoa(d.FD), d.Dest)
 	}
 	a = append(a, "--proc", "/proc")
-	for _, p := range []string{"/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs"} {
+	for _, p := range []string{"/proc/sys", "/proc/sysrq-trigger"} {
 		// Read-only on top of not being root: what is owned by a namespace may
 		// be writable to the one who made it.
 		a = append(a, "--ro-bind-try", p, p)

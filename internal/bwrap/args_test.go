@@ -102,6 +102,25 @@ func TestArgsAlwaysAndNever(t *testing.T) {
 	}
 }
 
+// Root reads what is copied, so a file that not everyone may read is not, and
+// a large one is bound, for the kernel to judge.
+func TestOnlyPublicSmallFilesAreCopied(t *testing.T) {
+	root := tree(t, "usr/bin/", "etc/protocols", "etc/services", "etc/mime.types")
+	if err := os.Chmod(filepath.Join(root, "etc/services"), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(filepath.Join(root, "etc/mime.types"), maxCopy+1); err != nil {
+		t.Fatal(err)
+	}
+	l := ReadLayout(root)
+	if want := []Bind{{"/etc/protocols", "/etc/protocols"}}; !slices.Equal(l.Copies, want) {
+		t.Errorf("copies %v, want %v", l.Copies, want)
+	}
+	if want := []Bind{{"/usr", "/usr"}, {"/etc/mime.types", "/etc/mime.types"}}; !slices.Equal(l.Binds, want) {
+		t.Errorf("binds %v, want %v", l.Binds, want)
+	}
+}
+
 // tree makes a file system: "dir/", "file", "link -> target".
 func tree(t *testing.T, entries ...string) string {
 	t.Helper()
@@ -132,6 +151,7 @@ func TestLayoutOfDifferentMachines(t *testing.T) {
 		tree     []string
 		binds    []Bind
 		symlinks []Symlink
+		copies   []Bind
 	}{
 		"debian": {
 			[]string{"usr/bin/", "usr/lib/", "usr/lib64/", "usr/sbin/", "bin -> usr/bin", "lib -> usr/lib", "lib64 -> usr/lib64", "sbin -> usr/sbin",
@@ -139,28 +159,35 @@ func TestLayoutOfDifferentMachines(t *testing.T) {
 				"run/systemd/resolve/stub-resolv.conf", "etc/ssl/certs/", "etc/ssl/private/key", "etc/shadow", "home/a/", "root/", "etc/os-release -> ../usr/lib/os-release", "usr/lib/os-release"},
 			[]Bind{bind("/usr"), bind("/etc/alternatives"), bind("/etc/ssl/certs")},
 			[]Symlink{{"usr/bin", "/bin"}, {"usr/sbin", "/sbin"}, {"usr/lib", "/lib"}, {"usr/lib64", "/lib64"}, {"/usr/share/zoneinfo/UTC", "/etc/localtime"}, {"/usr/lib/os-release", "/etc/os-release"}},
+			nil,
 		},
 		"alpine": {
 			[]string{"usr/bin/", "usr/lib/", "bin/", "sbin/", "lib/", "etc/ssl/cert.pem -> certs/ca-certificates.crt", "etc/ssl/certs/ca-certificates.crt", "etc/alpine-release"},
-			[]Bind{bind("/usr"), bind("/bin"), bind("/sbin"), bind("/lib"), bind("/etc/ssl/certs"), bind("/etc/alpine-release")},
+			[]Bind{bind("/usr"), bind("/bin"), bind("/sbin"), bind("/lib"), bind("/etc/ssl/certs")},
 			[]Symlink{{"/etc/ssl/certs/ca-certificates.crt", "/etc/ssl/cert.pem"}},
+			[]Bind{bind("/etc/alpine-release")},
 		},
 		"nixos": {
 			[]string{"nix/store/abc-sw/bin/", "nix/store/tz/UTC", "nix/store/etc/ssl/certs/", "usr/bin/env -> /nix/store/abc-sw/bin/env", "bin/sh -> /nix/store/abc-sw/bin/sh",
 				"run/current-system -> /nix/store/sys", "nix/store/sys/sw -> /nix/store/abc-sw", "etc/localtime -> /etc/zoneinfo/UTC", "etc/zoneinfo -> /nix/store/tz", "etc/ssl/certs -> /nix/store/etc/ssl/certs"},
 			[]Bind{bind("/usr"), bind("/nix/store"), bind("/bin")},
 			[]Symlink{{"/nix/store/abc-sw", "/run/current-system/sw"}, {"/nix/store/etc/ssl/certs", "/etc/ssl/certs"}, {"/nix/store/tz/UTC", "/etc/localtime"}},
+			nil,
 		},
 		"odd links": {
 			[]string{"usr/bin/", "bin -> /opt/secret", "opt/secret/", "lib -> nowhere", "etc/fonts -> /home/a", "home/a/", "etc/localtime -> /srv/tz", "srv/tz", "etc/magic -> magic"},
-			[]Bind{bind("/usr"), {"/srv/tz", "/etc/localtime"}},
+			[]Bind{bind("/usr")},
 			nil,
+			[]Bind{{"/srv/tz", "/etc/localtime"}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := ReadLayout(tree(t, c.tree...))
 			if !slices.Equal(l.Binds, c.binds) {
 				t.Errorf("binds %v\nwant  %v", l.Binds, c.binds)
+			}
+			if !slices.Equal(l.Copies, c.copies) {
+				t.Errorf("copies %v\nwant   %v", l.Copies, c.copies)
 			}
 			if !slices.Equal(l.Symlinks, c.symlinks) {
 				t.Errorf("links %v\nwant  %v", l.Symlinks, c.symlinks)

@@ -16,6 +16,9 @@ import (
 type Layout struct {
 	Binds    []Bind
 	Symlinks []Symlink
+	// Copies are small files of the host whose content is copied in: bwrap
+	// reads the whole table of mounts for every bind.
+	Copies []Bind
 	// Masks are entries of /proc that tell of the host, or act on it.
 	MaskFiles, MaskDirs []string
 	// Path is the PATH of commands.
@@ -37,13 +40,17 @@ var topLevel = []string{"bin", "sbin", "lib", "lib32", "lib64", "libx32"}
 // certificates, fonts and the time. Nothing among them is a secret on a
 // well-kept machine; /etc/ssl/private, for one, is not reached.
 var etcNames = []string{
-	"alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "ld-musl-x86_64.path", "ld-musl-aarch64.path",
-	"ssl/certs", "ssl/cert.pem", "ssl/openssl.cnf", "ssl1.1", "ca-certificates", "ca-certificates.conf",
+	"alternatives", "ld.so.cache", "ld.so.conf", "ld-musl-x86_64.path", "ld-musl-aarch64.path",
+	"ssl/certs", "ssl/cert.pem", "ssl/openssl.cnf",
 	"pki/tls/certs", "pki/tls/cert.pem", "pki/tls/openssl.cnf", "pki/ca-trust/extracted", "crypto-policies",
 	"localtime", "timezone", "mime.types", "magic", "fonts", "protocols", "services", "gai.conf", "host.conf",
-	"locale.alias", "locale.conf", "inputrc", "terminfo", "debian_version", "alpine-release", "os-release", "lsb-release",
-	"python*", "perl", "ImageMagick-*", "java-*", "R", "texmf", "ghostscript", "matplotlibrc", "OpenCL", "vulkan",
+	"locale.alias", "locale.conf", "inputrc", "debian_version", "alpine-release", "os-release", "lsb-release",
+	"python*.*", "ImageMagick-*", "java-*", "R", "texmf", "ghostscript", "matplotlibrc", "OpenCL", "vulkan",
 }
+
+// maxCopy is the size up to which a file is copied instead of bound. Copies
+// count against the sandbox's memory.
+const maxCopy = 256 << 10
 
 // procFiles and procDirs are hidden where the kernel has them.
 var (
@@ -87,7 +94,8 @@ func ReadLayout(root string) Layout {
 		}
 	}
 	for _, name := range procFiles {
-		if _, err := os.Lstat(at("/proc/" + name)); err == nil {
+		// What only root can read stays closed without us.
+		if fi, err := os.Lstat(at("/proc/" + name)); err == nil && fi.Mode()&0o004 != 0 {
 			l.MaskFiles = append(l.MaskFiles, "/proc/"+name)
 		}
 	}
@@ -106,19 +114,21 @@ func (l *Layout) addEtc(root, p string) {
 	if !ok {
 		return
 	}
-	if target == p {
-		l.Binds = append(l.Binds, Bind{p, p})
-		return
-	}
-	if l.shows(target) {
+	if target != p && l.shows(target) {
 		l.Symlinks = append(l.Symlinks, Symlink{target, p})
 		return
 	}
 	fi, err := os.Stat(filepath.Join(root+"/", target))
-	if err != nil || !fi.Mode().IsRegular() && !(fi.IsDir() && strings.HasPrefix(target, "/etc/")) {
-		return
+	switch {
+	case err != nil:
+	case fi.Mode().IsRegular() && fi.Size() <= maxCopy:
+		// Root reads it for the sandbox, so what is not everyone's is left out.
+		if fi.Mode()&0o004 != 0 {
+			l.Copies = append(l.Copies, Bind{target, p})
+		}
+	case fi.Mode().IsRegular(), fi.IsDir() && strings.HasPrefix(target, "/etc/"):
+		l.Binds = append(l.Binds, Bind{target, p})
 	}
-	l.Binds = append(l.Binds, Bind{target, p})
 }
 
 // shows says whether p lies below something that is bound at its own place.

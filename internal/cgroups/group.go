@@ -51,6 +51,11 @@ func (g *Group) Paths() []string {
 	return out
 }
 
+// HasV2 says whether one of the folders is of version 2.
+func (g *Group) HasV2() bool {
+	return slices.ContainsFunc(g.Dirs, func(d Dir) bool { return d.V2 })
+}
+
 // Names gives every folder that Create could make for parent and name on h,
 // whether or not it exists, so that what a dead process left can be removed
 // without having been told where it is.
@@ -210,6 +215,72 @@ func (d Dir) limitV2(l Limits) error {
 		return write(d.Path, "cpu.max", fmt.Sprintf("%d %d", l.MilliCPU*cpuPeriod/1000, cpuPeriod))
 	}
 	return nil
+}
+
+// Around calls start in such a way that the process it starts is born in g, and
+// says whether that was possible; else Add must follow. Moving a running
+// process makes the kernel wait for every processor, which takes longer than
+// making the whole sandbox.
+//
+// On version 1 the calling thread visits the group and returns; the goroutine
+// must be locked to it. On version 2 start gets the folder's descriptor for
+// clone3, -1 when there is none.
+func (g *Group) Around(h Host, start func(v2 int) error) (born bool, err error) {
+	v2 := -1
+	var back []*os.File
+	defer func() {
+		for _, f := range back {
+			f.Close()
+		}
+	}()
+	for _, d := range g.Dirs {
+		if d.V2 {
+			fd, err := unix.Open(d.Path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+			if err != nil {
+				return false, fmt.Errorf("open control group: %w", err)
+			}
+			defer unix.Close(fd)
+			v2 = fd
+			continue
+		}
+		own, ok := h.ownV1(d)
+		if !ok {
+			return false, start(-1)
+		}
+		f, err := os.OpenFile(filepath.Join(own, "tasks"), os.O_WRONLY, 0)
+		if err != nil {
+			return false, start(-1) // a way back must be certain before we go
+		}
+		back = append(back, f)
+	}
+	const self = "0"
+	for _, d := range g.Dirs {
+		if d.V2 {
+			continue
+		}
+		if err = write(d.Path, "tasks", self); err != nil {
+			break
+		}
+	}
+	if err == nil {
+		err = start(v2)
+	}
+	for _, f := range back {
+		if _, e := f.WriteString(self); e != nil {
+			err = errors.Join(err, fmt.Errorf("leave control group: %w", e))
+		}
+	}
+	return err == nil, err
+}
+
+// ownV1 gives the folder in which this process is, in d's hierarchy.
+func (h Host) ownV1(d Dir) (string, bool) {
+	for _, c := range d.Controllers {
+		if own, ok := h.own[c]; ok && h.v1[c] != "" {
+			return filepath.Join(h.root, h.v1[c], own), true
+		}
+	}
+	return "", false
 }
 
 // Add moves a process, with all its threads, into g.

@@ -4,6 +4,7 @@ package supervise
 
 import (
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/skerry-run/skerry"
@@ -12,9 +13,17 @@ import (
 	"github.com/skerry-run/skerry/internal/hostnet"
 )
 
-// addData makes the files of /etc that are the sandbox's own.
-func addData(child *filesForChild, r boxes.Record) ([]bwrap.Data, error) {
+// addData gives the files of /etc that are copied from the host, and those that
+// are the sandbox's own.
+func addData(child *filesForChild, layout bwrap.Layout, r boxes.Record) ([]bwrap.Data, error) {
 	var out []bwrap.Data
+	for _, c := range layout.Copies {
+		file, err := os.Open(c.Source)
+		if err != nil {
+			continue // it went away since it was listed
+		}
+		out = append(out, bwrap.Data{FD: child.add(file), Dest: c.Dest})
+	}
 	for _, f := range []struct{ dest, text string }{
 		{"/etc/passwd", fmt.Sprintf("root:x:0:0:root:/nonexistent:/bin/false\n%s:x:%d:%d:%s:%s:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/bin/false\n",
 			bwrap.User, bwrap.UID, bwrap.GID, bwrap.User, bwrap.Home)},

@@ -63,29 +63,31 @@ func (f *filesForChild) close() {
 //
 // The kernel kills bwrap when the *thread* that started it ends, so the caller
 // must stay locked to its thread for as long as the sandbox lives.
-func (l *launch) start(path, mark string, uid int, child *filesForChild, argsFD int, command []string) error {
+func (l *launch) start(path, mark string, uid int, child *filesForChild, argsFD int, command []string, begin func(build func() *exec.Cmd) (*exec.Cmd, error)) error {
 	runtime.LockOSThread() // never unlocked: see above
-	l.cmd = exec.Command(path, append([]string{"--args", strconv.Itoa(argsFD), "--"}, command...)...)
-	l.cmd.Args[0] = mark
-	l.cmd.Env = []string{} // what bwrap starts with can be read in /proc/1/environ inside
-	l.cmd.Dir = "/"
-	l.cmd.ExtraFiles = child.files
-	l.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: unix.SIGKILL}
-	if os.Geteuid() == 0 {
-		l.cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid), Groups: []uint32{}}
-	}
 	errR, errW, err := os.Pipe()
 	if err != nil {
 		return err
 	}
-	l.cmd.Stderr = errW
-	l.stderr = &tail{limit: stderrLimit}
-	err = l.cmd.Start()
+	l.cmd, err = begin(func() *exec.Cmd {
+		cmd := exec.Command(path, append([]string{"--args", strconv.Itoa(argsFD), "--"}, command...)...)
+		cmd.Args[0] = mark
+		cmd.Env = []string{} // what bwrap starts with can be read in /proc/1/environ inside
+		cmd.Dir = "/"
+		cmd.ExtraFiles = child.files
+		cmd.Stderr = errW
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: unix.SIGKILL}
+		if os.Geteuid() == 0 {
+			cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid), Groups: []uint32{}}
+		}
+		return cmd
+	})
 	errW.Close()
-	if err != nil {
+	if l.cmd.Process == nil {
 		errR.Close()
 		return fmt.Errorf("start %s: %w", path, err)
 	}
+	l.stderr = &tail{limit: stderrLimit}
 	l.pipes.Go(func() {
 		defer errR.Close()
 		_, _ = io.Copy(l.stderr, errR)
@@ -97,7 +99,7 @@ func (l *launch) start(path, mark string, uid int, child *filesForChild, argsFD 
 		_ = l.cmd.Wait() // its status says nothing that can be trusted: 1 is everything
 		close(l.exited)
 	})
-	return nil
+	return err // of a process that runs, but not where it should
 }
 
 // readStatus learns the pid of the init from bwrap, and reads on to the end.

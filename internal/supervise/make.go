@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -44,7 +45,7 @@ func (s *supervisor) make() error {
 	s.line = line
 	controlFD := child.add(theirs)
 	layout := bwrap.ReadLayout("")
-	data, err := addData(&child, s.order.Record)
+	data, err := addData(&child, layout, s.order.Record)
 	if err != nil {
 		return internal(err)
 	}
@@ -54,18 +55,19 @@ func (s *supervisor) make() error {
 	}
 	configFD := child.add(config)
 
+	if err := s.makeGroup(); err != nil {
+		return err
+	}
 	s.launch = l
 	err = l.start(s.order.Bwrap, boxes.Mark(s.order.Record.Key), s.order.Record.UID, &child, argsFD,
-		[]string{bwrap.InitPath, "serve", "--config-fd", strconv.Itoa(configFD), "--control-fd", strconv.Itoa(controlFD)})
+		[]string{bwrap.InitPath, "serve", "--config-fd", strconv.Itoa(configFD), "--control-fd", strconv.Itoa(controlFD)},
+		s.startInGroup)
 	if err != nil {
 		return skerry.Errorf(skerry.Denied, op, "%w", err).WithHint(bwrap.InstallHint).WithOutcome(skerry.StartFailed)
 	}
-	// bwrap's own start goes on meanwhile.
+	// bwrap's own start goes on meanwhile, up to where it needs its options.
 	spec := bwrap.Spec{
 		Layout: layout, Init: s.order.Init, Data: data, SeccompFD: seccompFD, StatusFD: statusFD, HoldFD: holdFD,
-	}
-	if err := s.makeGroup(); err != nil {
-		return err
 	}
 	if s.group != nil {
 		spec.CgroupBinds = s.group.Binds()
@@ -135,7 +137,7 @@ func (l *launch) openPipes(child *filesForChild, mode skerry.NetworkMode) (args,
 	return args, status, hold, nil
 }
 
-// makeGroup makes the control groups that are permitted and moves bwrap in.
+// makeGroup makes the control groups that are permitted.
 func (s *supervisor) makeGroup() error {
 	host, err := cgroups.ReadHost("")
 	if err != nil {
@@ -148,11 +150,31 @@ func (s *supervisor) makeGroup() error {
 	if err != nil {
 		return skerry.Errorf(skerry.Unavailable, op, "%w", err).WithHint("run skerry doctor").WithOutcome(skerry.StartFailed)
 	}
-	s.group = g
-	if err := g.Add(s.launch.cmd.Process.Pid); err != nil {
-		return s.afterExit(err)
-	}
+	s.group, s.cgroupHost = g, host
 	return nil
+}
+
+// startInGroup starts bwrap in the control groups. A process without the
+// groups' limits never gets its options.
+func (s *supervisor) startInGroup(build func() *exec.Cmd) (*exec.Cmd, error) {
+	cmd := build()
+	if s.group == nil {
+		return cmd, cmd.Start()
+	}
+	born, err := s.group.Around(s.cgroupHost, func(v2 int) error {
+		if v2 >= 0 {
+			cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, v2
+			if err := cmd.Start(); err == nil {
+				return nil
+			}
+			cmd = build() // an old kernel, or a folder that only takes processes by number
+		}
+		return cmd.Start()
+	})
+	if err != nil || born && cmd.SysProcAttr.UseCgroupFD == s.group.HasV2() {
+		return cmd, err
+	}
+	return cmd, s.group.Add(cmd.Process.Pid)
 }
 
 // groupReserve is how many tasks more than the limit of user code the group

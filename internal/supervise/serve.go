@@ -82,10 +82,12 @@ func endReason(said string) string {
 	return boxes.EndedLost
 }
 
+// setExpiry believes the init only up to the latest time that the backend
+// allows: user code may have taken it over.
 func (s *supervisor) setExpiry(unixMS int64) {
-	var at time.Time
-	if unixMS > 0 {
-		at = time.UnixMilli(unixMS)
+	at := time.UnixMilli(unixMS)
+	if latest := s.order.Latest; unixMS <= 0 || at.After(latest) {
+		at = latest
 	}
 	s.mu.Lock()
 	s.box.Record.Expires = at

@@ -37,12 +37,13 @@ type supervisor struct {
 	lifeline *os.File
 	signals  chan os.Signal
 
-	box    *boxes.Box
-	group  *cgroups.Group
-	socket *net.UnixListener
-	line   *control.Line
-	launch *launch
-	remove []func() error // what else to undo, in reverse order
+	box        *boxes.Box
+	group      *cgroups.Group
+	cgroupHost cgroups.Host
+	socket     *net.UnixListener
+	line       *control.Line
+	launch     *launch
+	remove     []func() error // what else to undo, in reverse order
 
 	end   chan string // the first reason to end
 	spool spoolGuard
