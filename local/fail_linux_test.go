@@ -166,6 +166,52 @@ func TestStateFolderOfSomebodyElseIsRefused(t *testing.T) {
 	}
 }
 
+// Whoever owns a folder above can put another one in our folder's place.
+func TestStateFolderBelowSomebodyElsesIsRefused(t *testing.T) {
+	path, err := theInit()
+	if err != nil {
+		t.Fatal(err)
+	}
+	above := filepath.Dir(newState(t))
+	at := func(dir string) error {
+		_, err := New(Config{StateDir: filepath.Join(dir, "deep", "s"), Init: path})
+		return err
+	}
+	if err := at(above); err != nil {
+		t.Fatalf("our own: %v", err)
+	}
+	if err := os.Chmod(above, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := at(above); skerry.KindOf(err) != skerry.Denied || skerry.HintOf(err) == "" {
+		t.Errorf("below one that everybody can write to: %v", err)
+	}
+	if err := os.Chmod(above, 0o777|os.ModeSticky); err != nil {
+		t.Fatal(err)
+	}
+	if err := at(above); err != nil {
+		t.Errorf("below one like /tmp: %v", err)
+	}
+	os.Chmod(above, 0o755)
+	if os.Geteuid() != 0 {
+		return
+	}
+	const other = 1001
+	if err := os.Chown(above, other, other); err != nil {
+		t.Fatal(err)
+	}
+	if err := at(above); skerry.KindOf(err) != skerry.Denied {
+		t.Errorf("below another user's: %v", err)
+	}
+	link := filepath.Join(filepath.Dir(newState(t)), "link")
+	if err := os.Symlink(above, link); err != nil {
+		t.Fatal(err)
+	}
+	if err := at(link); skerry.KindOf(err) != skerry.Denied {
+		t.Errorf("through a link, below another user's: %v", err)
+	}
+}
+
 func TestWhatIsRefusedBeforeAnythingStarts(t *testing.T) {
 	b := newBackend(t)
 	for name, spec := range map[string]skerry.SandboxSpec{

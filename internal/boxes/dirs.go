@@ -15,6 +15,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/skerry-run/skerry"
@@ -100,8 +102,38 @@ func (d Dirs) Ensure() error {
 		{d.State, through}, {d.inits(), through}, {d.volumes(), through},
 		{d.ended(), 0o700}, {d.spool(), 0o700}, {d.Run, 0o700}, {d.boxes(), 0o700},
 	} {
-		if err := ensureDir(f.dir, f.mode); err != nil {
+		err := ensureDir(f.dir, f.mode)
+		if err == nil {
+			err = trustedAbove(f.dir)
+		}
+		if err != nil {
 			return skerry.Errorf(skerry.Denied, "state folder", "%w", err).WithHint("choose a state folder of your own that no one else can write to")
+		}
+	}
+	return nil
+}
+
+// trustedAbove refuses a folder that somebody else can replace by another one,
+// because a folder above it is theirs. Where everybody may make files, only
+// the sticky bit keeps them from renaming others' folders.
+func trustedAbove(dir string) error {
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return err
+	}
+	for _, p := range []string{dir, real} { // of a link: the way to it, and what it leads to
+		for p != "/" {
+			p = filepath.Dir(p)
+			fi, err := os.Stat(p)
+			if err != nil {
+				return err
+			}
+			if st, ok := fi.Sys().(*syscall.Stat_t); !ok || st.Uid != 0 && int(st.Uid) != os.Geteuid() && !unmapped(st.Uid) {
+				return fmt.Errorf("%s, above %s, belongs to another user", p, dir)
+			}
+			if fi.Mode().Perm()&0o002 != 0 && fi.Mode()&os.ModeSticky == 0 {
+				return fmt.Errorf("%s, above %s, can be written by everybody (mode %04o)", p, dir, fi.Mode().Perm())
+			}
 		}
 	}
 	return nil
@@ -122,6 +154,23 @@ func ensureDir(dir string, mode fs.FileMode) error {
 		return err
 	}
 	return usable(dir)
+}
+
+// unmapped says whether uid stands for users that do not exist in our user
+// namespace: in a container that is the machine's own root, too.
+func unmapped(uid uint32) bool {
+	const everybody = 1<<32 - 1
+	overflow, err := os.ReadFile("/proc/sys/kernel/overflowuid")
+	if err != nil || strings.TrimSpace(string(overflow)) != strconv.FormatUint(uint64(uid), 10) {
+		return false
+	}
+	var first, outside, count uint64
+	uidMap, err := os.ReadFile("/proc/self/uid_map")
+	if err != nil {
+		return false
+	}
+	_, err = fmt.Sscan(string(uidMap), &first, &outside, &count)
+	return err == nil && count != everybody
 }
 
 // Passable refuses a state folder that a user without rights can't reach into,
