@@ -3,6 +3,7 @@ package skerry
 import (
 	"context"
 	"io"
+	"strings"
 	"time"
 )
 
@@ -36,13 +37,12 @@ func Exec(ctx context.Context, s Sandbox, spec ExecSpec) Result {
 		result: Result{
 			ID: spec.Command.ID, Org: info.OrgOrDefault(), Backend: info.Backend,
 			Phases: map[string]int64{}, Files: []Artifact{}, Warnings: []string{},
-			Recreated: info.Recreated,
 		},
 	}
 	if info.Kind == SessionKind {
 		r.result.Session = info.Name
 	}
-	r.result.Warnings = append(append(r.result.Warnings, info.Warnings...), info.Lost...)
+	r.result.Warnings = append(r.result.Warnings, info.Warnings...)
 	r.out, r.err = NewTail(spec.InlineBytes), NewTail(spec.InlineBytes)
 	r.finish(ctx, r.exec(ctx, s))
 	return r.result
@@ -57,6 +57,12 @@ func (r *runner) exec(ctx context.Context, s Sandbox) error {
 	command, err := s.Start(ctx, r.spec.Command)
 	if err != nil {
 		return startError(err)
+	}
+	// Asked after the start: the first command of a session that was made anew
+	// tells of it, and no other.
+	if info := s.Info(); info.Recreated {
+		r.result.Recreated = true
+		r.warn("lost with the session's old sandbox: %s", strings.Join(info.Lost, ", "))
 	}
 	exit, err := r.follow(ctx, command)
 	if err != nil {

@@ -212,8 +212,8 @@ func (b *Backend) plan(spec skerry.SandboxSpec) (boxes.Record, error) {
 
 func (b *Backend) checkTTL(op string, ttl time.Duration) error {
 	if ttl > b.config.MaxTTL {
-		return skerry.Errorf(skerry.Invalid, op, "a time to live of %v is above the ceiling of %v", ttl, b.config.MaxTTL).
-			WithHint("ask for at most %v, or raise max_ttl in the configuration", b.config.MaxTTL).WithOutcome(skerry.Refused)
+		return skerry.Errorf(skerry.Invalid, op, "a time to live of %v is above the ceiling of %v", ttl.Round(time.Second), b.config.MaxTTL).
+			WithHint("ask for at most %v from its creation, or raise timeouts.max_ttl in the configuration", b.config.MaxTTL).WithOutcome(skerry.Refused)
 	}
 	return nil
 }

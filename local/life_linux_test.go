@@ -347,6 +347,20 @@ func TestSweepAfterTheSupervisorWasKilled(t *testing.T) {
 	if i := s2.Info(); !i.Recreated || len(i.Lost) == 0 {
 		t.Errorf("it does not say that it was made anew: %+v", i)
 	}
+	for i, want := range []bool{true, false} {
+		r := skerry.Exec(t.Context(), s2, skerry.ExecSpec{Command: skerry.CommandSpec{ID: fmt.Sprint("told", i), Argv: []string{"true"}}})
+		if r.Recreated != want || r.Outcome != skerry.Exited {
+			t.Errorf("command %d: recreated %v, outcome %s (%s); want recreated %v", i, r.Recreated, r.Outcome, r.Reason, want)
+		}
+	}
+	again, err := b2.Open(t.Context(), ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	if again.Info().Recreated {
+		t.Error("another process is told once more")
+	}
 }
 
 // B154: after a reboot another process may have the supervisor's number. It is

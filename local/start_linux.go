@@ -97,7 +97,7 @@ func (b *Backend) spawn(spec skerry.SandboxSpec, record boxes.Record) (*supervis
 	if err != nil {
 		return fail(err)
 	}
-	order, err := json.Marshal(boxes.Order{Dirs: b.dirs, Record: record, Bwrap: b.config.Bwrap, Init: initCopy, Env: spec.Env})
+	order, err := json.Marshal(boxes.Order{Dirs: b.dirs, Record: record, Bwrap: b.config.Bwrap, Init: initCopy, Env: spec.Env, Latest: record.Created.Add(b.config.MaxTTL)})
 	if err != nil {
 		return fail(err)
 	}
@@ -267,7 +267,7 @@ func (b *Backend) attach(ctx context.Context, r boxes.Record) (*sandbox, error) 
 	if err != nil {
 		return nil, err
 	}
-	return &sandbox{Sandbox: a, backend: b}, nil
+	return &sandbox{Sandbox: a, backend: b, anew: b.madeAnew(r)}, nil
 }
 
 // dial reaches a socket whose path may be longer than a socket's address.
@@ -286,18 +286,32 @@ type sandbox struct {
 	*attach.Sandbox
 	backend *Backend
 	phases  map[string]time.Duration
+	anew    *madeAnew
 }
 
 // Info adds what Create took.
 func (s *sandbox) Info() skerry.SandboxInfo {
 	i := s.Sandbox.Info()
 	i.Phases = s.phases
+	i.Recreated = s.anew.untold()
 	return i
 }
 
-// Extend refuses what is above the backend's ceiling.
+// Start also settles whether this is the command that tells that the session
+// was made anew.
+func (s *sandbox) Start(ctx context.Context, spec skerry.CommandSpec) (skerry.Command, error) {
+	c, err := s.Sandbox.Start(ctx, spec)
+	if err == nil {
+		s.anew.started()
+	}
+	return c, err
+}
+
+// Extend refuses what is above the backend's ceiling, which counts from the
+// sandbox's creation.
 func (s *sandbox) Extend(ctx context.Context, ttl time.Duration) error {
-	if err := s.backend.checkTTL("extend sandbox", ttl); err != nil {
+	age := max(0, time.Since(s.Sandbox.Info().Created))
+	if err := s.backend.checkTTL("extend sandbox", age+ttl); err != nil {
 		return err
 	}
 	return s.Sandbox.Extend(ctx, ttl)

@@ -12,5 +12,6 @@ func openLocal(c *config.Config) (skerry.Backend, error) {
 		Init:         c.Local.Init,
 		Bwrap:        c.Local.Bwrap,
 		StartTimeout: c.Timeouts.Start,
+		MaxTTL:       c.Timeouts.MaxTTL,
 	})
 }

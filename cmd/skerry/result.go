@@ -82,6 +82,9 @@ func outcomeLine(r skerry.Result) string {
 func hintFor(r skerry.Result) string {
 	switch r.Outcome {
 	case skerry.Timeout:
+		if r.Session != "" {
+			return "raise it with --timeout, or the session's time to live with skerry session extend"
+		}
 		return "raise it with --timeout"
 	case skerry.OOM:
 		if r.Session != "" {

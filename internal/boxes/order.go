@@ -2,6 +2,8 @@
 
 package boxes
 
+import "time"
+
 // Order is what a supervisor is told to make. It travels as JSON.
 type Order struct {
 	Dirs   Dirs   `json:"dirs"`
@@ -9,6 +11,9 @@ type Order struct {
 
 	Bwrap string `json:"bwrap"` // path
 	Init  string `json:"init"`  // path of the copy that sandboxes run
+	// Latest is when the sandbox ends whatever its init says, and however
+	// often its time to live is extended.
+	Latest time.Time `json:"latest"`
 	// Env are the caller's variables for every command, on top of the base.
 	Env map[string]string `json:"env"`
 }

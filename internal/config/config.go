@@ -49,6 +49,7 @@ type Timeouts struct {
 	Grace     time.Duration // between TERM and KILL
 	Start     time.Duration // until a sandbox can be used
 	Retention time.Duration // of a run that nobody waits for, after its end
+	MaxTTL    time.Duration // the longest time to live, from the creation of a sandbox
 	Remember  time.Duration // of the note about a run with an id of the caller's
 }
 
@@ -121,6 +122,7 @@ func Builtin() *Config {
 			Grace:     skerry.DefaultKillGrace,
 			Start:     skerry.DefaultStartTimeout,
 			Retention: time.Hour,
+			MaxTTL:    24 * time.Hour,
 			Remember:  time.Hour,
 		},
 		Artifacts: Bounds{Each: skerry.DefaultArtifactBytes, Total: skerry.DefaultArtifactsBytes},

@@ -43,6 +43,7 @@ var settings = []setting{
 	timeSetting("timeouts.run", "SKERRY_TIMEOUT", func(c *Config) *time.Duration { return &c.Timeouts.Run }),
 	inTerminals("TERMINAL_TIMEOUT", timeSetting("timeouts.command", "SKERRY_COMMAND_TIMEOUT", func(c *Config) *time.Duration { return &c.Timeouts.Command })),
 	timeSetting("timeouts.max", "SKERRY_MAX_TIMEOUT", func(c *Config) *time.Duration { return &c.Timeouts.Max }),
+	timeSetting("timeouts.max_ttl", "SKERRY_MAX_TTL", func(c *Config) *time.Duration { return &c.Timeouts.MaxTTL }),
 	timeSetting("timeouts.ttl", "SKERRY_TTL", func(c *Config) *time.Duration { return &c.Timeouts.TTL }),
 	inTerminals("TERMINAL_LIFETIME_SECONDS", timeSetting("timeouts.idle", "SKERRY_IDLE", func(c *Config) *time.Duration { return &c.Timeouts.Idle })),
 	timeSetting("timeouts.grace", "SKERRY_GRACE", func(c *Config) *time.Duration { return &c.Timeouts.Grace }),
