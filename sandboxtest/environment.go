@@ -3,6 +3,7 @@ package sandboxtest
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/skerry-run/skerry"
 )
@@ -65,6 +66,26 @@ func testEnvironment(t *testing.T, s *suite) {
 		b := b.on(t)
 		b.needProgram("python3")
 		b.do(argv("python3", "-c", `print("\u2615")`)).wantOut("☕\n")
+	})
+
+	t.Run("gives programs places for caches, whatever uid they have", func(t *testing.T) { // B104
+		b := b.on(t)
+		b.needProgram("python3")
+		b.do(argv("python3", "-c", `import os, tempfile
+for d in (os.environ["XDG_CACHE_HOME"], os.environ["MPLCONFIGDIR"], os.path.expanduser("~/.local/lib"), tempfile.mkdtemp()):
+    os.makedirs(d, exist_ok=True)
+    open(d + "/x", "w").close()
+print("ok")`)).wantOut("ok\n")
+	})
+
+	t.Run("loses nothing that was printed before a limit", func(t *testing.T) { // B059
+		b := b.on(t)
+		b.needProgram("python3")
+		spec := script(`python3 -c 'print("early"); import time; time.sleep(60)'`)
+		spec.Timeout = 2 * time.Second
+		if d := b.do(spec); d.exit.Outcome != skerry.Timeout || d.out != "early\n" {
+			t.Errorf("outcome %s, stdout %q; want timeout with what was printed", d.exit.Outcome, d.out)
+		}
 	})
 
 	t.Run("begins in an empty workspace", func(t *testing.T) {
