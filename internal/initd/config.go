@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -84,10 +85,23 @@ func (c *Config) setDefaults() {
 		c.SpoolBytes = skerry.DefaultSpoolBytes
 	}
 	if len(c.Env) == 0 {
-		c.Env = []string{
-			"HOME=" + c.Home, "LANG=C.UTF-8", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-			"TMPDIR=" + c.Tmp, "USER=skerry", "LOGNAME=skerry",
+		for name, value := range BaseEnvironment(c.Home, c.Tmp) {
+			c.Env = append(c.Env, name+"="+value)
 		}
+		slices.Sort(c.Env)
+	}
+}
+
+// BaseEnvironment is what every command finds in its environment unless the
+// caller says otherwise. Programs write text as UTF-8, lose no output to a
+// buffer when they are ended, and keep caches where they may write.
+func BaseEnvironment(home, tmp string) map[string]string {
+	return map[string]string{
+		"HOME": home, "USER": "skerry", "LOGNAME": "skerry", "SHELL": "/bin/bash",
+		"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8",
+		"TMPDIR": tmp, "TMPPREFIX": tmp + "/zsh", // zsh keeps here-documents there
+		"XDG_CACHE_HOME": home + "/.cache", "MPLCONFIGDIR": home + "/.config/matplotlib",
+		"PYTHONUNBUFFERED": "1", "PYTHONUTF8": "1",
 	}
 }
 

@@ -33,7 +33,7 @@ func TestOutputIsExact(t *testing.T) {
 			t.Errorf("%s: %d bytes, want %d: %.300v", name, len(got.stdout), len(c.out), got)
 		}
 	}
-	if got := b.run(argv("env")); got.stdout != "HOME=/home/skerry\nLANG=C.UTF-8\nLOGNAME=skerry\nPATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\nTMPDIR=/tmp\nUSER=skerry\n" {
+	if got := b.run(argv("env")); got.stdout != "HOME=/home/skerry\nLANG=C.UTF-8\nLOGNAME=skerry\nMPLCONFIGDIR=/home/skerry/.config/matplotlib\nPATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\nPYTHONUNBUFFERED=1\nPYTHONUTF8=1\nSHELL=/bin/bash\nTMPDIR=/tmp\nTMPPREFIX=/tmp/zsh\nUSER=skerry\nXDG_CACHE_HOME=/home/skerry/.cache\n" {
 		t.Errorf("a program's environment is not the base environment: %v", got)
 	}
 }

@@ -230,10 +230,8 @@ func (s *supervisor) initConfig(layout bwrap.Layout) initd.Config {
 
 // environment is complete: nothing of the caller's own environment is in it.
 func environment(layout bwrap.Layout, given map[string]string) []string {
-	env := map[string]string{
-		"PATH": strings.Join(layout.Path, ":"), "HOME": bwrap.Home, "USER": bwrap.User, "LOGNAME": bwrap.User,
-		"TMPDIR": bwrap.Tmp, "LANG": "C.UTF-8", "SHELL": "/bin/sh",
-	}
+	env := initd.BaseEnvironment(bwrap.Home, bwrap.Tmp)
+	env["PATH"] = strings.Join(layout.Path, ":")
 	maps.Copy(env, given)
 	out := make([]string, 0, len(env))
 	for k, v := range env {
