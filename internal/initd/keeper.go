@@ -19,7 +19,7 @@ import (
 // program. Each costs a few MiB.
 const (
 	spareKeepers    = 2 // of a session
-	spareKeepersRun = 1 // a run has one command, and what comes beside it
+	spareKeepersRun = 1 // a run has one command; what comes beside it is made when it is asked for
 	maxIdleKeepers  = 4 // those that have served are kept too
 )
 
@@ -89,6 +89,9 @@ func (n *nursery) take() (*keeper, error) {
 		}
 		k := n.spares[0]
 		n.spares = n.spares[1:]
+		if n.spare == spareKeepersRun {
+			n.spare = 0 // another one would take the processor from the one command there is
+		}
 		n.mu.Unlock()
 		if n.reaper.alive(k.pid) {
 			return k, nil
