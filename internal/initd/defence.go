@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -45,9 +46,11 @@ func other(arg int) test            { return test{low(arg), notEqual, 0} }
 
 // rule refuses a call when one of its tests holds, or always without any.
 type rule struct {
-	nr    uintptr
-	tests []test
-	errno unix.Errno // 0 is EPERM
+	nr     uintptr
+	first  []unix.SockFilter // what comes before the tests, and falls through to them
+	tests  []test
+	errno  unix.Errno // 0 is EPERM
+	ignore bool       // the call does nothing and is no error
 }
 
 const newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC |
@@ -115,7 +118,8 @@ func baseRules() []rule {
 		// back to clone.
 		{nr: unix.SYS_CLONE3, errno: unix.ENOSYS},
 
-		{nr: unix.SYS_PRLIMIT64, tests: []test{other(0)}},
+		{nr: unix.SYS_PRLIMIT64, first: keepCoreLimit(), tests: []test{other(0)}},
+		{nr: unix.SYS_SETRLIMIT, tests: []test{is(0, unix.RLIMIT_CORE)}, ignore: true},
 		{nr: unix.SYS_SETPRIORITY, tests: []test{other(1), is(0, prioUser)}},
 		{nr: unix.SYS_IOPRIO_SET, tests: []test{other(1), is(0, ioprioUser)}},
 		{nr: unix.SYS_FCNTL, tests: []test{is(1, unix.F_SETOWN), is(1, unix.F_SETOWN_EX)}},
@@ -137,21 +141,36 @@ func baseRules() []rule {
 	return rules
 }
 
+// keepCoreLimit ignores prlimit with a new limit of core dumps: see NoCore.
+// Programs that want none set it to 0, so an error would disturb them.
+func keepCoreLimit() []unix.SockFilter {
+	const newLimit = 2 // a pointer; nil only asks
+	return []unix.SockFilter{
+		load(low(1)), jump(unix.BPF_JEQ, unix.RLIMIT_CORE, 0, 5),
+		load(low(newLimit)), jump(unix.BPF_JEQ, 0, 0, 2),
+		load(high(newLimit)), jump(unix.BPF_JEQ, 0, 1, 0),
+		end(unix.SECCOMP_RET_ERRNO),
+	}
+}
+
+func load(word uint32) unix.SockFilter {
+	return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: word}
+}
+
+func jump(op uint16, value uint32, yes, no uint8) unix.SockFilter {
+	return unix.SockFilter{Code: unix.BPF_JMP | op | unix.BPF_K, K: value, Jt: yes, Jf: no}
+}
+
+func end(action uint32) unix.SockFilter {
+	return unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: action}
+}
+
 // assemble makes the rules a BPF program. Every jump is short, however many
 // tests a rule has: a test is followed by its own refusal.
 func assemble(rules []rule) ([]unix.SockFilter, error) {
 	arch, ok := auditArch[runtime.GOARCH]
 	if !ok {
 		return nil, fmt.Errorf("self-defence filter: unknown architecture %s", runtime.GOARCH)
-	}
-	load := func(word uint32) unix.SockFilter {
-		return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: word}
-	}
-	jump := func(op uint16, value uint32, yes, no uint8) unix.SockFilter {
-		return unix.SockFilter{Code: unix.BPF_JMP | op | unix.BPF_K, K: value, Jt: yes, Jf: no}
-	}
-	end := func(action uint32) unix.SockFilter {
-		return unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: action}
 	}
 	prog := []unix.SockFilter{
 		load(dataArch),
@@ -168,12 +187,15 @@ func assemble(rules []rule) ([]unix.SockFilter, error) {
 		if errno == 0 {
 			errno = unix.EPERM
 		}
+		if r.ignore {
+			errno = 0
+		}
 		refuse := end(unix.SECCOMP_RET_ERRNO | uint32(errno))
 		if len(r.tests) == 0 {
 			prog = append(prog, jump(unix.BPF_JEQ, uint32(r.nr), 0, 1), refuse)
 			continue
 		}
-		var body []unix.SockFilter
+		body := slices.Clone(r.first)
 		word := ^uint32(0)
 		for _, t := range r.tests {
 			if t.word != word {

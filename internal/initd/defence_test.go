@@ -111,6 +111,29 @@ want('TIOCLINUX', call(16, 0, 0x541c, b'\2'))
 	}
 }
 
+// A crash of user code must not start the program that the host pipes core
+// dumps into. The kernel starts it for every limit but 1, so that can't be
+// changed; whoever sets 0 is told that it is.
+func TestCrashesRunNothingOnTheHost(t *testing.T) {
+	b := newBox(t, Config{})
+	b.attack(t, `
+import mmap, resource
+def limit(): return resource.getrlimit(resource.RLIMIT_CORE)
+if limit() != (1, 1): print('the limit of core dumps is', limit())
+want('setrlimit', call(160, 4, struct.pack('QQ', 0, 0)), 'OK')
+want('prlimit', call(302, 0, 4, struct.pack('QQ', 0, 0), 0), 'OK')
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+# A pointer of which the low half is 0, and rubbish above the number.
+libc.mmap.restype, libc.mmap.argtypes = ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_size_t] + [ctypes.c_int] * 3 + [ctypes.c_long]
+at = libc.mmap(1 << 36, 4096, 3, 0x32, -1, 0)
+want('prlimit elsewhere', call(302, 0, 4 | 1 << 32, at, 0), 'OK')
+if limit() != (1, 1): print('now it is', limit())
+resource.setrlimit(resource.RLIMIT_NOFILE, (100, 200))
+if resource.getrlimit(resource.RLIMIT_NOFILE) != (100, 200): print('other limits can not be set')
+`)
+	wantExit(t, b.run(sh("ulimit -c 0 && ulimit -a >/dev/null")), 0)
+}
+
 // Signals with handlers, from kill, do nothing to an init that catches all.
 func TestTheInitOutlivesSignals(t *testing.T) {
 	b := newBox(t, Config{})

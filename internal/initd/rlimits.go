@@ -17,6 +17,12 @@ const (
 	userFilesHard = 16384
 )
 
+// NoCore is the limit of core dumps with which there are none. Where the host
+// pipes dumps into a program of its own, which then runs as root outside of the
+// sandbox, the kernel heeds no limit but this one: not 0. It is no room for a
+// file either.
+const NoCore = 1
+
 // userLimits are the rlimits of user code; 0 sets none. A keeper gets them as
 // its arguments, in this order.
 type userLimits struct {
@@ -62,7 +68,7 @@ func setUserLimits(l userLimits) error {
 		resource   int
 		soft, hard uint64
 	}{
-		{unix.RLIMIT_CORE, 0, 0},
+		{unix.RLIMIT_CORE, NoCore, NoCore},
 		{unix.RLIMIT_NOFILE, userFilesSoft, userFilesHard},
 	}
 	for _, r := range []struct {
