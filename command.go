@@ -37,7 +37,8 @@ type CommandSpec struct {
 	Background bool
 
 	// Files are written, whole, before the program starts: its code and small
-	// inputs. Paths as in Files; at most MaxStartFilesBytes in all.
+	// inputs. Paths as in Files; at most MaxStartFilesBytes in all, Script
+	// included.
 	Files []StartFile
 
 	// Missing says what to install when Argv[0] is not in the sandbox; it
@@ -103,7 +104,7 @@ func (s CommandSpec) Validate() error {
 	if total := stringsBytes(s.Argv, s.Env); total > maxStringsBytes {
 		return Errorf(Invalid, op, "arguments and environment have %d bytes, Linux takes at most %d", total, maxStringsBytes).WithHint("send them as a file or on stdin")
 	}
-	var files int64
+	files := int64(len(s.Script))
 	for _, f := range s.Files {
 		if f.Path == "" || strings.ContainsRune(f.Path, 0) {
 			return Errorf(Invalid, op, "a file has an empty path or a NUL in it")
@@ -111,7 +112,7 @@ func (s CommandSpec) Validate() error {
 		files += int64(len(f.Data))
 	}
 	if files > MaxStartFilesBytes {
-		return Errorf(Invalid, op, "files have %d bytes, at most %d", files, MaxStartFilesBytes).WithHint("write larger ones with Files.Write first")
+		return Errorf(Invalid, op, "files and script have %d bytes, at most %d", files, MaxStartFilesBytes).WithHint("write larger ones with Files.Write first")
 	}
 	return ValidateEnv(s.Env)
 }

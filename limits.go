@@ -110,7 +110,7 @@ const (
 	DefaultInputsBytes       = 256 * MiB // all input files of a run
 	DefaultInlineOutputBytes = 1 * MiB   // one stream inside a Result
 	DefaultSpoolBytes        = 64 * MiB  // one stream kept for readers that come later
-	MaxStartFilesBytes       = 1 * MiB   // CommandSpec.Files in all; larger ones go through Files
+	MaxStartFilesBytes       = 16 * MiB  // CommandSpec.Files and Script in all; larger ones go through Files
 	MaxScriptBytes           = 16 * MiB
 	MaxArtifactCount         = 10_000
 	MaxArgvBytes             = 131_071 // one argument or NAME=value, Linux MAX_ARG_STRLEN less its NUL

@@ -89,7 +89,7 @@ func newRunner(b Backend, spec RunSpec) *runner {
 	}
 	r := &runner{spec: spec, result: Result{
 		ID: spec.Sandbox.Name, Org: spec.Sandbox.OrgOrDefault(), Backend: b.Name(), Language: spec.Language,
-		Phases: map[string]int64{}, Cold: true, Files: []Artifact{}, Warnings: []string{},
+		Phases: map[string]int64{}, Files: []Artifact{}, Warnings: []string{},
 	}}
 	r.out, r.err = NewTail(spec.InlineBytes), NewTail(spec.InlineBytes)
 	return r
@@ -177,6 +177,7 @@ func (r *runner) run(ctx context.Context, b Backend) (err error) {
 		r.phase("cleanup", t)
 	}()
 	info := sandbox.Info()
+	r.result.Cold = info.Cold
 	for name, d := range info.Phases {
 		r.result.Phases[name+"_ms"] = milliseconds(d)
 	}

@@ -158,6 +158,9 @@ type SandboxInfo struct {
 	Network    Network
 	Limits     Limits   // what was asked for, defaults filled in
 	Warnings   []string // what could not be enforced here
+	// Cold says that it was made for this caller; a sandbox that was waiting,
+	// made in advance, is not.
+	Cold bool
 	// Recreated says that the session had been lost and was made anew since
 	// its last command; Lost says what went with it.
 	Recreated bool

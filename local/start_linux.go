@@ -294,6 +294,7 @@ func (s *sandbox) Info() skerry.SandboxInfo {
 	i := s.Sandbox.Info()
 	i.Phases = s.phases
 	i.Recreated = s.anew.untold()
+	i.Cold = s.phases != nil // made by this handle
 	return i
 }
 
