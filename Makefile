@@ -15,5 +15,5 @@ lint:    ; ./scripts/lint.sh $(STATICCHECK)
 vuln:    ; go run $(GOVULNCHECK) ./...
 fuzz:    ; ./scripts/fuzz.sh $(or $(FUZZTIME),5m)
 bench: build ; go run ./bench
-generate:; go generate ./internal/initproto
+generate:; go generate ./internal/initproto ./internal/seccompbpf
 clean:   ; rm -rf bin

@@ -27,6 +27,7 @@ var mayImport = map[string][]string{
 	"internal/cgroups":    {},
 	"internal/hostnet":    {"."},
 	"internal/seccompbpf": {},
+	"internal/seccompgen": {},
 	"internal/sweep":      {".", "internal/boxes", "internal/cgroups", "internal/hostnet"},
 	"internal/supervise":  {".", "internal/boxes", "internal/bwrap", "internal/cgroups", "internal/control", "internal/hostnet", "internal/initd", "internal/sweep"},
 

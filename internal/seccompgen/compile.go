@@ -1,9 +1,9 @@
 //go:build linux
 
-// Package seccompbpf compiles a seccomp profile of the OCI runtime
-// specification to the classic BPF program that Linux loads, without
-// libseccomp.
-package seccompbpf
+// Command seccompgen compiles the seccomp profile that container engines use by
+// default to the classic BPF programs in internal/seccompbpf, one for each
+// architecture. Run it with go generate ./internal/seccompbpf.
+package main
 
 import (
 	"bytes"
@@ -37,7 +37,7 @@ const (
 )
 
 // Compile gives the program for profile in the form that bwrap --seccomp
-// reads: an array of struct sock_filter in the machine's byte order. A system
+// reads: an array of struct sock_filter in little-endian byte order. A system
 // call of another architecture kills its process, whatever the profile says of
 // sub-architectures: one table is all that is kept true. Names that the
 // architecture does not have are left out.
@@ -53,7 +53,7 @@ func Compile(profile *specs.LinuxSeccomp, goarch string) ([]byte, error) {
 	var out bytes.Buffer
 	for _, i := range raw {
 		// struct sock_filter has no padding: 2+1+1+4 bytes.
-		if err := binary.Write(&out, binary.NativeEndian, i); err != nil {
+		if err := binary.Write(&out, binary.LittleEndian, i); err != nil {
 			return nil, err
 		}
 	}
@@ -206,9 +206,6 @@ func compare(a specs.LinuxSeccompArg, rest int) ([]bpf.Instruction, error) {
 		return nil, fmt.Errorf("argument %d: a system call has %d", a.Index, words)
 	}
 	lowOff, highOff := offArgs+8*uint32(a.Index), offArgs+8*uint32(a.Index)+4
-	if bigEndian {
-		lowOff, highOff = highOff, lowOff
-	}
 	high, low := uint32(a.Value>>32), uint32(a.Value&math.MaxUint32)
 	load := func(off uint32) bpf.Instruction { return bpf.LoadAbsolute{Off: off, Size: 4} }
 	// Each form is written with labels: yes is the end, no is rest further.
@@ -304,5 +301,3 @@ func tableOf(goarch string) (*arch.Info, error) {
 	}
 	return nil, fmt.Errorf("there is no table of system calls for %s", goarch)
 }
-
-var bigEndian = binary.NativeEndian.Uint16([]byte{0, 1}) == 1

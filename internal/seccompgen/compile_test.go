@@ -1,11 +1,16 @@
 //go:build linux
 
-package seccompbpf
+package main
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
 	"runtime"
+	"slices"
 	"testing"
 
 	"github.com/elastic/go-seccomp-bpf/arch"
@@ -25,9 +30,6 @@ func ask(t *testing.T, prog []bpf.Instruction, archID, nr uint32, args ...uint64
 	binary.BigEndian.PutUint32(data[offArch:], archID)
 	for i, a := range args {
 		low, high := offArgs+8*i, offArgs+8*i+4
-		if bigEndian {
-			low, high = high, low
-		}
 		binary.BigEndian.PutUint32(data[low:], uint32(a))
 		binary.BigEndian.PutUint32(data[high:], uint32(a>>32))
 	}
@@ -80,46 +82,67 @@ func judge(p *specs.LinuxSeccomp, name string, args []uint64) uint32 {
 }
 
 func TestStandardProfileAgreesWithItsRules(t *testing.T) {
-	table, err := tableOf(runtime.GOARCH)
-	if err != nil {
-		t.Skip(err)
-	}
-	spec := &specs.Spec{Process: &specs.Process{Capabilities: &specs.LinuxCapabilities{}}}
-	profile, err := seccomp.GetDefaultProfile(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	prog, err := assemble(profile, runtime.GOARCH)
-	if err != nil {
-		t.Fatal(err)
-	}
 	interesting := []uint64{0, 1, 2, 3, 4, 7, 8, 9, 16, 17, 38, 40, 44, 45, 46, 0x20000, 0x20008, 0xffffffff, 0x100000000, 0x10000001, 0x7E020000, 0x10000000, 1<<63 + 40}
-	for name, nr := range table.SyscallNames {
-		for _, v := range interesting {
-			args := []uint64{v, v, v, 0, 0, 0}
-			if got, want := ask(t, prog, uint32(table.ID), uint32(nr), args...), judge(profile, name, args); got != want {
-				t.Errorf("%s(%#x): got %#x, want %#x", name, v, got, want)
+	for _, goarch := range architectures {
+		profile := standardProfile(goarch)
+		table, err := tableOf(goarch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		prog, err := assemble(profile, goarch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, nr := range table.SyscallNames {
+			for _, v := range interesting {
+				args := []uint64{v, v, v, 0, 0, 0}
+				if got, want := ask(t, prog, uint32(table.ID), uint32(nr), args...), judge(profile, name, args); got != want {
+					t.Errorf("%s %s(%#x): got %#x, want %#x", goarch, name, v, got, want)
+				}
 			}
 		}
-	}
-	for _, name := range []string{"keyctl", "add_key", "mount", "unshare", "setns", "bpf", "perf_event_open", "init_module", "kexec_load", "userfaultfd", "open_by_handle_at"} {
-		if nr, ok := table.SyscallNames[name]; ok {
-			if got := ask(t, prog, uint32(table.ID), uint32(nr), 0, 0, 0, 0, 0, 0); got>>16 != retErrno>>16 {
-				t.Errorf("%s is not refused: %#x", name, got)
+		for _, name := range []string{"keyctl", "add_key", "mount", "unshare", "setns", "bpf", "perf_event_open", "init_module", "kexec_load", "userfaultfd", "open_by_handle_at", "reboot", "chroot"} {
+			if nr, ok := table.SyscallNames[name]; ok {
+				if got := ask(t, prog, uint32(table.ID), uint32(nr), 0, 0, 0, 0, 0, 0); got>>16 != retErrno>>16 {
+					t.Errorf("%s: %s is not refused: %#x", goarch, name, got)
+				}
 			}
 		}
-	}
-	if got := ask(t, prog, uint32(arch.I386.ID), 1); got != retKillProcess {
-		t.Errorf("a call of another architecture: got %#x, want it killed", got)
-	}
-	if runtime.GOARCH == "amd64" {
-		if got, want := ask(t, prog, uint32(table.ID), x32Bit|1), uint32(retErrno|uint32(unix.ENOSYS)); got != want {
-			t.Errorf("an x32 call: got %#x, want %#x", got, want)
+		if got := ask(t, prog, uint32(arch.I386.ID), 1); got != retKillProcess {
+			t.Errorf("%s: a call of another architecture: got %#x, want it killed", goarch, got)
 		}
 	}
-	raw, err := Standard()
-	if err != nil || len(raw) != 8*len(prog) {
-		t.Errorf("standard program: %d bytes, %v; want %d", len(raw), err, 8*len(prog))
+	prog, _ := assemble(standardProfile("amd64"), "amd64")
+	if got, want := ask(t, prog, uint32(arch.X86_64.ID), x32Bit|1), uint32(retErrno|uint32(unix.ENOSYS)); got != want {
+		t.Errorf("an x32 call: got %#x, want %#x", got, want)
+	}
+}
+
+// What stands here for every architecture is what the library itself decides
+// on this one.
+func TestStandardProfileIsTheLibrarys(t *testing.T) {
+	if !slices.Contains(architectures, runtime.GOARCH) {
+		t.Skip(runtime.GOARCH)
+	}
+	theirs, err := seccomp.GetDefaultProfile(&specs.Spec{Process: &specs.Process{Capabilities: &specs.LinuxCapabilities{}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ours := standardProfile(runtime.GOARCH); !reflect.DeepEqual(ours.Syscalls, theirs.Syscalls) || ours.DefaultAction != theirs.DefaultAction {
+		t.Error("they differ")
+	}
+}
+
+func TestGeneratedProgramsAreUpToDate(t *testing.T) {
+	for _, goarch := range architectures {
+		want, err := Compile(standardProfile(goarch), goarch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(filepath.Join("..", "seccompbpf", fileName(goarch)))
+		if err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s is not what is generated now (go generate ./internal/seccompbpf): %v", fileName(goarch), err)
+		}
 	}
 }
 
@@ -178,13 +201,5 @@ func TestRefusesWhatItCannotSay(t *testing.T) {
 	}
 	if _, err := Compile(&specs.LinuxSeccomp{DefaultAction: specs.ActAllow}, "mips"); err == nil {
 		t.Error("an architecture without a table was compiled")
-	}
-}
-
-func BenchmarkStandard(b *testing.B) {
-	for b.Loop() {
-		if _, err := Standard(); err != nil {
-			b.Fatal(err)
-		}
 	}
 }
