@@ -70,6 +70,13 @@ func TestNonsenseIsRefusedBeforeAnythingIsMade(t *testing.T) {
 	if err := os.WriteFile(empty, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	large := filepath.Join(dir, "large.py")
+	if err := os.WriteFile(large, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(large, skerry.MaxStartFilesBytes+1); err != nil {
+		t.Fatal(err)
+	}
 	code := []string{"-l", "bash", "-c", "x"}
 	for _, c := range []struct {
 		name string
@@ -79,6 +86,7 @@ func TestNonsenseIsRefusedBeforeAnythingIsMade(t *testing.T) {
 		{"no code", []string{"run", "-l", "bash", "-c", ""}, "the code is empty"},
 		{"blank code", []string{"run", "-l", "bash", "-c", " \n"}, "the code is empty"},
 		{"empty file", []string{"run", empty}, "the code is empty"},
+		{"large file", []string{"run", large}, "more than the 16777216 bytes that are allowed\nskerry: hint: code is sent whole"},
 		{"nothing", []string{"run"}, "nothing to run"},
 		{"a folder", []string{"run", dir}, "is a folder"},
 		{"no such file", []string{"run", filepath.Join(dir, "no.py")}, "no.py"},

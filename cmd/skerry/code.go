@@ -18,7 +18,6 @@ type program struct {
 	language skerry.Language // the zero value for plain argv
 	argv     []string
 	files    []skerry.StartFile
-	inputs   []skerry.Input // code too large for files
 }
 
 // programArgs are the words of the command line that say what to run.
@@ -32,8 +31,8 @@ type programArgs struct {
 }
 
 // resolveProgram finds out what to run. It reads code from a file or from
-// stdin, at most limit bytes of it.
-func resolveProgram(p programArgs, languages skerry.Languages, stdin io.Reader, limit int64) (program, error) {
+// stdin, at most skerry.MaxStartFilesBytes of it.
+func resolveProgram(p programArgs, languages skerry.Languages, stdin io.Reader) (program, error) {
 	const op = "run"
 	switch {
 	case p.hasCode:
@@ -46,21 +45,21 @@ func resolveProgram(p programArgs, languages skerry.Languages, stdin io.Reader, 
 	case len(p.args) == 0:
 		return program{}, skerry.Errorf(skerry.Invalid, op, "there is nothing to run").WithHint("give a FILE, -c CODE, - for code on stdin, or -- CMD ARGS; see skerry run --help")
 	case p.args[0] == "-":
-		code, err := readBounded(stdin, limit, "the code on stdin")
+		code, err := readCodeFrom(stdin, "the code on stdin")
 		if err != nil {
 			return program{}, err
 		}
 		return p.withCode("", code, p.args[1:], languages)
 	}
 	file := p.args[0]
-	code, err := readCode(file, limit)
+	code, err := readCode(file)
 	if err != nil {
 		return program{}, err
 	}
 	return p.withCode(file, code, p.args[1:], languages)
 }
 
-func readCode(file string, limit int64) ([]byte, error) {
+func readCode(file string) ([]byte, error) {
 	info, err := os.Stat(file)
 	if err != nil {
 		return nil, skerry.Errorf(skerry.Invalid, "run", "read the code: %w", err).WithHint("give the path of a file; code itself goes after -c")
@@ -73,7 +72,15 @@ func readCode(file string, limit int64) ([]byte, error) {
 		return nil, skerry.Errorf(skerry.Invalid, "run", "read the code: %w", err)
 	}
 	defer f.Close()
-	return readBounded(f, limit, file)
+	return readCodeFrom(f, file)
+}
+
+func readCodeFrom(r io.Reader, what string) ([]byte, error) {
+	code, err := readBounded(r, skerry.MaxStartFilesBytes, what)
+	if err != nil && skerry.HintOf(err) == "" {
+		return nil, skerry.Errorf(skerry.Invalid, "run", "%w", err).WithHint("code is sent whole with its start: send data and libraries as files with -f")
+	}
+	return code, err
 }
 
 func readBounded(r io.Reader, limit int64, what string) ([]byte, error) {
@@ -109,13 +116,11 @@ func (p programArgs) withCode(file string, code []byte, args []string, languages
 	if file != "" {
 		base = filepath.Base(file)
 	}
-	out := program{language: l, argv: slices.Concat(l.Command, []string{codePath(base, p.dir)}, args)}
-	if int64(len(code)) <= skerry.MaxStartFilesBytes {
-		out.files = []skerry.StartFile{{Path: base, Data: code}}
-	} else {
-		out.inputs = []skerry.Input{bytesInput(base, code)}
-	}
-	return out, nil
+	return program{
+		language: l,
+		argv:     slices.Concat(l.Command, []string{codePath(base, p.dir)}, args),
+		files:    []skerry.StartFile{{Path: base, Data: code}},
+	}, nil
 }
 
 // workspace is where every sandbox has its files.

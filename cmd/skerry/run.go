@@ -140,7 +140,7 @@ func (s stdinFlags) open(stdin io.Reader, taken bool) (io.Reader, func(), error)
 // spec turns the options into what is asked of the backend. Everything that
 // can be wrong is found here, before anything is made.
 func (o runOptions) spec(c *config.Config, a *app) (spec skerry.RunSpec, notes []string, err error) {
-	p, err := resolveProgram(o.program, c.Languages, a.input, c.Inputs.Total)
+	p, err := resolveProgram(o.program, c.Languages, a.input)
 	if err != nil {
 		return spec, nil, err
 	}
@@ -159,7 +159,7 @@ func (o runOptions) spec(c *config.Config, a *app) (spec skerry.RunSpec, notes [
 			Timeout: c.Timeouts.Run, Grace: c.Timeouts.Grace, Missing: p.missingHint(),
 		},
 		Language:      p.language.Name,
-		Inputs:        append(p.inputs, inputs...),
+		Inputs:        inputs,
 		InlineBytes:   int(c.Output.Each),
 		ArtifactBytes: c.Artifacts.Each, ArtifactsBytes: c.Artifacts.Total, InputsBytes: c.Inputs.Total,
 	}
