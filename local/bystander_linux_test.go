@@ -10,7 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/skerry-run/skerry"
+	"github.com/skerry-run/skerry/internal/boxes"
 )
 
 // User code opens its kept workspace to everybody and leaves a setuid program
@@ -81,5 +84,40 @@ print(sent)
 	t.Logf("%d MiB wait in sockets", sent/skerry.MiB)
 	if sent > limit*5/4 { // the kernel lets a little more through
 		t.Errorf("%d MiB wait in the sockets of a sandbox of %d MiB", sent/skerry.MiB, limit/skerry.MiB)
+	}
+}
+
+// Two installations have a session of the same name: they share no user, and
+// cleaning up after the one that died leaves the other alone.
+func TestInstallationsLeaveEachOtherAlone(t *testing.T) {
+	one, two := newBackend(t), newBackend(t)
+	ref := session("same")
+	mustCreate(t, one, skerry.SandboxSpec{Ref: ref}).Close()
+	s := mustCreate(t, two, skerry.SandboxSpec{Ref: ref})
+	defer s.Close()
+	records := map[*Backend]boxes.Record{}
+	for _, b := range []*Backend{one, two} {
+		r, alive, err := b.dirs.Find(ref.Key())
+		if err != nil || !alive {
+			t.Fatal(alive, err)
+		}
+		records[b] = r
+	}
+	if os.Geteuid() == 0 && records[one].UID == records[two].UID {
+		t.Errorf("both run as user %d", records[one].UID)
+	}
+	if err := records[one].Supervisor.Signal(unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(10 * time.Second); one.dirs.Exists(ref.Key()) && time.Now().Before(end); {
+		if err := one.Sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if one.dirs.Exists(ref.Key()) {
+		t.Fatal("the dead one was not swept")
+	}
+	if got := script(t, s, "echo lives"); got != "lives\n" {
+		t.Errorf("the other one says %q", got)
 	}
 }

@@ -4,6 +4,8 @@ package boxes
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"os"
 	"strconv"
@@ -12,17 +14,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Mark is the name (argv[0]) under which bwrap runs for the sandbox of key.
-// bwrap forks before it ties the child's life to its own: killed in between it
+// Mark is the name (argv[0]) under which bwrap runs for the sandbox of key. It
+// tells installations apart: the same name may live in several. bwrap forks before it ties the child's life to its own: killed in between it
 // leaves a child that waits for ever and that nothing else leads to.
-func Mark(key string) string { return "skerry-sandbox-" + key }
+func (d Dirs) Mark(key string) string {
+	sum := sha256.Sum256([]byte(d.Run))
+	return "skerry-sandbox-" + hex.EncodeToString(sum[:4]) + "-" + key
+}
 
 // KillMarked kills every process of users uid and our own that carries the
 // mark of key, until there is none. The caller holds the box, so that nobody
 // starts new ones.
-func KillMarked(key string, uid int) error {
+func (d Dirs) KillMarked(key string, uid int) error {
 	const limit = 5 * time.Second
-	want := append([]byte(Mark(key)), 0)
+	want := append([]byte(d.Mark(key)), 0)
 	for end := time.Now().Add(limit); ; {
 		entries, err := os.ReadDir("/proc")
 		if err != nil {
@@ -49,7 +54,7 @@ func KillMarked(key string, uid int) error {
 			return nil
 		}
 		if time.Now().After(end) {
-			return fmt.Errorf("processes named %s are still there after %v", Mark(key), limit)
+			return fmt.Errorf("processes named %s are still there after %v", d.Mark(key), limit)
 		}
 	}
 }

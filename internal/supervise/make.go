@@ -59,7 +59,7 @@ func (s *supervisor) make() error {
 		return err
 	}
 	s.launch = l
-	err = l.start(s.order.Bwrap, boxes.Mark(s.order.Record.Key), s.order.Record.UID, &child, argsFD,
+	err = l.start(s.order.Bwrap, s.order.Dirs.Mark(s.order.Record.Key), s.order.Record.UID, &child, argsFD,
 		[]string{bwrap.InitPath, "serve", "--config-fd", strconv.Itoa(configFD), "--control-fd", strconv.Itoa(controlFD)},
 		s.startInGroup)
 	if err != nil {

@@ -42,16 +42,18 @@ func chooseUID(d boxes.Dirs, key string, others []boxes.Record) (int, error) {
 	}
 	passwd, _ := os.ReadFile("/etc/passwd") // absent: no accounts
 	subuid, _ := os.ReadFile("/etc/subuid")
-	return pickUID(key, taken, accounts(passwd), ranges(subuid))
+	return pickUID(d.Run+" "+key, taken, accounts(passwd), ranges(subuid))
 }
 
 type idRange struct{ first, count int }
 
-func pickUID(key string, taken, accounts map[int]bool, ranges []idRange) (int, error) {
+// pickUID starts at a number that name tells: of the installation, too, because
+// several may have a sandbox of one key.
+func pickUID(name string, taken, accounts map[int]bool, ranges []idRange) (int, error) {
 	const tries = 1000
 next:
 	for i := range tries {
-		sum := sha256.Sum256(fmt.Appendf(nil, "%s %d", key, i))
+		sum := sha256.Sum256(fmt.Appendf(nil, "%s %d", name, i))
 		uid := firstUID + int(binary.BigEndian.Uint32(sum[:])>>(32-uidBits))
 		if taken[uid] || accounts[uid] {
 			continue

@@ -90,7 +90,7 @@ func Box(d boxes.Dirs, key string) (did bool, err error) {
 	if err := b.Record.Supervisor.Signal(unix.SIGKILL); err != nil {
 		return false, err
 	}
-	errs := []error{boxes.KillMarked(key, b.Record.UID), Host(d, key), network(b.Record), Note(d, b.Record, boxes.EndedLost)}
+	errs := []error{d.KillMarked(key, b.Record.UID), Host(d, key), network(b.Record), Note(d, b.Record, boxes.EndedLost)}
 	if err := errors.Join(errs...); err != nil {
 		return true, fmt.Errorf("clean up after sandbox %s: %w", key, err) // the box stays, for the next sweep
 	}
