@@ -14,6 +14,7 @@ import (
 
 	"github.com/skerry-run/skerry"
 	"github.com/skerry-run/skerry/internal/boxes"
+	"github.com/skerry-run/skerry/internal/hostnet"
 )
 
 // User code opens its kept workspace to everybody and leaves a setuid program
@@ -119,5 +120,34 @@ func TestInstallationsLeaveEachOtherAlone(t *testing.T) {
 	}
 	if got := script(t, s, "echo lives"); got != "lives\n" {
 		t.Errorf("the other one says %q", got)
+	}
+}
+
+// Two installations have sandboxes of one name with a network each: neither
+// takes the other's away.
+func TestInstallationsHaveNetworksOfTheirOwn(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("as an ordinary user there is nothing on the host to share")
+	}
+	if err := hostnet.Available(true); err != nil {
+		t.Skip(err)
+	}
+	one, two := newBackend(t), newBackend(t)
+	spec := skerry.SandboxSpec{Ref: session("same"), Network: skerry.Network{Mode: skerry.NetworkInternet}}
+	first := mustCreate(t, one, spec)
+	defer first.Close()
+	mustCreate(t, two, spec).Close()
+	if err := two.Delete(within(t, time.Minute), spec.Ref, skerry.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	device := hostnet.Plan{Key: one.dirs.NetworkKey(spec.Ref.Key())}.HostName()
+	if _, err := os.Stat("/sys/class/net/" + device); err != nil {
+		t.Errorf("the first one has lost its network: %v", err)
+	}
+	if err := one.Delete(within(t, time.Minute), spec.Ref, skerry.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat("/sys/class/net/" + device); err == nil {
+		t.Error("its network was left behind")
 	}
 }

@@ -22,6 +22,13 @@ func (d Dirs) Mark(key string) string {
 	return "skerry-sandbox-" + hex.EncodeToString(sum[:4]) + "-" + key
 }
 
+// NetworkKey names what the sandbox of key has of the host's network, where
+// names are short. It tells installations apart, too.
+func (d Dirs) NetworkKey(key string) string {
+	sum := sha256.Sum256([]byte(d.Run + " " + key))
+	return hex.EncodeToString(sum[:16])
+}
+
 // KillMarked kills every process of users uid and our own that carries the
 // mark of key, until there is none. The caller holds the box, so that nobody
 // starts new ones.

@@ -46,7 +46,8 @@ func (s *supervisor) makeNetwork() error {
 	if child == 0 {
 		return s.afterExit(skerry.Errorf(skerry.Internal, op, "bwrap did not say which process it made"))
 	}
-	plan := hostnet.Plan{Key: r.Key, PID: child, Subnet: r.Subnet, Policy: r.Network, Resolvers: hostnet.Resolvers()}
+	key := s.order.Dirs.NetworkKey(r.Key)
+	plan := hostnet.Plan{Key: key, PID: child, Subnet: r.Subnet, Policy: r.Network, Resolvers: hostnet.Resolvers()}
 	ctx := context.Background() // each program that is run is bounded
 	if os.Geteuid() != 0 {
 		plan.Own = hostnet.OwnAddresses()
@@ -57,7 +58,7 @@ func (s *supervisor) makeNetwork() error {
 		s.remove = append(s.remove, func() error { pasta.Stop(); return nil })
 	} else {
 		// From here on, whatever Up has done, there may be something to undo.
-		s.remove = append(s.remove, func() error { return hostnet.Remove(ctx, r.Key) })
+		s.remove = append(s.remove, func() error { return hostnet.Remove(ctx, key) })
 		notes, err := hostnet.Up(ctx, plan)
 		if err != nil {
 			return networkError(err)

@@ -90,7 +90,7 @@ func Box(d boxes.Dirs, key string) (did bool, err error) {
 	if err := b.Record.Supervisor.Signal(unix.SIGKILL); err != nil {
 		return false, err
 	}
-	errs := []error{d.KillMarked(key, b.Record.UID), Host(d, key), network(b.Record), Note(d, b.Record, boxes.EndedLost)}
+	errs := []error{d.KillMarked(key, b.Record.UID), Host(d, key), network(d, b.Record), Note(d, b.Record, boxes.EndedLost)}
 	if err := errors.Join(errs...); err != nil {
 		return true, fmt.Errorf("clean up after sandbox %s: %w", key, err) // the box stays, for the next sweep
 	}
@@ -111,12 +111,12 @@ func Host(d boxes.Dirs, key string) error {
 
 // network removes the network of a sandbox that had one, or that we know
 // nothing of.
-func network(r boxes.Record) error {
+func network(d boxes.Dirs, r boxes.Record) error {
 	mode := r.Network.Mode
 	if os.Geteuid() != 0 || r.Ref.Name != "" && (mode == "" || mode == skerry.NetworkDeny) {
 		return nil
 	}
-	return hostnet.Remove(context.Background(), r.Key)
+	return hostnet.Remove(context.Background(), d.NetworkKey(r.Key))
 }
 
 // orphans removes control groups of ours without a box, which is what is left
