@@ -25,6 +25,9 @@ type app struct {
 	words  *words // stderr, shared by the program's output and our own lines
 	env    func(string) (string, bool)
 
+	// environ are all the variables that env knows; nil is none.
+	environ []string
+
 	// openBackend makes the backend that the settings name.
 	openBackend func(*config.Config) (skerry.Backend, error)
 	isTerminal  func(any) bool
@@ -155,6 +158,7 @@ func (a *app) rootCommand() *cobra.Command {
 		SilenceUsage:               true,
 		SuggestionsMinimumDistance: 2,
 		Args:                       unknownCommand,
+		PersistentPreRun:           a.noteUnknownVariables,
 		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetHelpTemplate(root.HelpTemplate() + exitCodesHelp)
@@ -169,6 +173,16 @@ func (a *app) rootCommand() *cobra.Command {
 	a.completeFlags(root)
 	root.InitDefaultCompletionCmd()
 	return root
+}
+
+// noteUnknownVariables tells of variables that look like settings of ours.
+func (a *app) noteUnknownVariables(cmd *cobra.Command, _ []string) {
+	if name := cmd.Name(); name == cobra.ShellCompRequestCmd || name == cobra.ShellCompNoDescRequestCmd {
+		return // somebody is typing
+	}
+	if text := config.UnknownVariables(a.environ); text != "" {
+		a.words.note(text)
+	}
 }
 
 // unknownCommand refuses a word where a command is wanted, and names the

@@ -44,13 +44,13 @@ The values of environment variables that a profile sets are not shown.`,
 					file = "none was found"
 				}
 				fmt.Fprintf(w, "# configuration file: %s\n", oneLine(file))
-				fmt.Fprintln(w, "SETTING\tVALUE\tSOURCE")
+				fmt.Fprintln(w, "SETTING\tVALUE\tSOURCE\tABOUT")
 				for _, s := range c.Settings() {
 					value := s.Value
 					if value == "" {
 						value = "-"
 					}
-					fmt.Fprintf(w, "%s\t%s\t%s\n", s.Key, oneLine(value), oneLine(s.Source))
+					fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", s.Key, oneLine(value), oneLine(s.Source), s.About)
 				}
 			})
 		},

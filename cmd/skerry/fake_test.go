@@ -262,6 +262,9 @@ func invoke(ctx context.Context, b skerry.Backend, stdin string, env map[string]
 		return v, ok
 	})
 	a.openBackend = fixedBackend(b)
+	for name, v := range env {
+		a.environ = append(a.environ, name+"="+v)
+	}
 	code := a.run(ctx, args)
 	return invocation{code, stdout.String(), stderr.String()}
 }

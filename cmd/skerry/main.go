@@ -15,6 +15,7 @@ func main() {
 	// would be inherited by what this process starts.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	a := newApp(os.Stdin, os.Stdout, os.Stderr, os.LookupEnv)
+	a.environ = os.Environ()
 	ctx, cancel := context.WithCancelCause(context.Background())
 	go watchSignals(cancel, a.restore)
 	os.Exit(a.run(ctx, os.Args[1:]))

@@ -252,6 +252,7 @@ type Setting struct {
 	Key    string `json:"key"`
 	Value  string `json:"value"`
 	Source string `json:"source"`
+	About  string `json:"about,omitempty"`
 }
 
 // Settings lists every setting with its value and source. Values of
@@ -260,23 +261,23 @@ func (c *Config) Settings() []Setting {
 	var out []Setting
 	for i := range settings {
 		s := &settings[i]
-		out = append(out, Setting{s.key, s.get(c), c.sources[s.key].String()})
+		out = append(out, Setting{s.key, s.get(c), c.sources[s.key].String(), about[s.key]})
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Env)) {
-		out = append(out, Setting{"env." + name, "(set)", c.sources["env."+name].String()})
+		out = append(out, Setting{"env." + name, "(set)", c.sources["env."+name].String(), ""})
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Images)) {
-		out = append(out, Setting{"images." + name, c.Images[name], c.sources["images."+name].String()})
+		out = append(out, Setting{"images." + name, c.Images[name], c.sources["images."+name].String(), ""})
 	}
 	for _, name := range c.ProfileNames() {
-		out = append(out, Setting{"profiles." + name, "(defined)", fmt.Sprintf("%s:%d", c.file, c.profiles[name].line)})
+		out = append(out, Setting{"profiles." + name, "(defined)", fmt.Sprintf("%s:%d", c.file, c.profiles[name].line), ""})
 	}
 	for _, name := range c.Languages.Names() {
 		l, err := c.Languages.Find(name)
 		if err != nil {
 			continue // Names lists only what Find finds
 		}
-		out = append(out, Setting{"languages." + name, fmt.Sprintf("%q", l.Command), c.sources["languages."+name].String()})
+		out = append(out, Setting{"languages." + name, fmt.Sprintf("%q", l.Command), c.sources["languages."+name].String(), ""})
 	}
 	return out
 }

@@ -46,7 +46,7 @@ func homeDir(env func(string) (string, bool)) string {
 func (c *Config) loadFile(o Options) error {
 	path, named := o.Path, "--config"
 	if path == "" {
-		named = "SKERRY_CONFIG"
+		named = fileVariable
 		if v, ok := o.Env(named); ok {
 			path = v
 		}
