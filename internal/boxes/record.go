@@ -165,12 +165,14 @@ func (d Dirs) orphaned(key string) bool {
 	if err := readJSON(filepath.Join(d.boxes(), key, recordName), &r); err != nil {
 		return false // being made, or just removed
 	}
-	fd, ok := r.Supervisor.Open()
-	if ok {
-		defer unix.Close(fd)
-		return WaitPidfd(fd, 0)
+	// Another process under that number, or a record that is wrong, is no
+	// proof of anything against a lock that is held.
+	fd, err := unix.PidfdOpen(r.Supervisor.PID, 0)
+	if err != nil {
+		return errors.Is(err, unix.ESRCH)
 	}
-	return true
+	defer unix.Close(fd)
+	return WaitPidfd(fd, 0)
 }
 
 // Ending says whether the sandbox is on its way out: nothing can be started in
