@@ -24,7 +24,6 @@ type faulty struct {
 	deleteErr error
 
 	deleted, cancelled int
-	sandbox            faultySandbox
 }
 
 type faultySandbox struct {

@@ -57,7 +57,6 @@ func newLink(c net.Conn) (*link, error) {
 		grpc.WithStaticConnWindowSize(linkWindow),
 		grpc.WithReadBufferSize(ioBuffer),
 		grpc.WithWriteBufferSize(ioBuffer),
-		grpc.WithSharedWriteBuffer(true),
 		grpc.WithMaxHeaderListSize(maxHeaderBytes),
 		experimental.WithBufferPool(pool),
 		grpc.WithDefaultCallOptions(

