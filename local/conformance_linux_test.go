@@ -23,7 +23,8 @@ func TestConformance(t *testing.T) {
 	state := newState(t)
 	b := backendAt(t, state)
 	opts := sandboxtest.Options{
-		Again: func(t *testing.T) skerry.Backend { return backendAt(t, state) },
+		Again:  func(t *testing.T) skerry.Backend { return backendAt(t, state) },
+		MaxTTL: DefaultMaxTTL,
 	}
 	if os.Geteuid() != 0 {
 		opts.Without = map[sandboxtest.Feature]string{

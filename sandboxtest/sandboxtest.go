@@ -52,6 +52,10 @@ type Options struct {
 	// suite is a measurement of time: it only ends what hangs.
 	Patience time.Duration
 
+	// MaxTTL is the longest time to live that the backend grants, at most
+	// skerry.MaxDuration; 0 says that it has no such ceiling.
+	MaxTTL time.Duration
+
 	// Image goes into every SandboxSpec.
 	Image string
 }
@@ -98,6 +102,9 @@ func Run(t *testing.T, backend skerry.Backend, opts Options) {
 		{"run", testRun},
 		{"run artifacts", testRunArtifacts},
 		{"same run", testSameRun},
+		{"detach", testDetach},
+		{"handles", testHandles},
+		{"load", testLoad},
 	} {
 		t.Run(g.name, func(t *testing.T) { g.test(t, s) })
 	}
