@@ -122,6 +122,35 @@ func TestAWorkspaceOverItsLimitEvicts(t *testing.T) {
 	}
 }
 
+// Files that have no name any more are on the disk all the same, also those
+// that only one thread holds.
+func TestUnlinkedFilesCount(t *testing.T) {
+	const limit = 8 << 20
+	for name, hold := range map[string]string{
+		"process": "hold()",
+		"thread":  "import threading, ctypes\ndef own():\n    ctypes.CDLL(None).unshare(0x400)\n    hold()\nthreading.Thread(target=own).start()",
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBox(t, Config{Session: true, WatchWorkspace: true, WorkspaceBytes: limit})
+			r := argv("python3", "-uc", `
+import os, time
+def hold():
+    for i in range(6):
+        fd = os.open('/workspace/f', os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
+        os.unlink('/workspace/f')
+        os.write(fd, b'x' * 2000000)
+    print('held')
+    time.sleep(600)
+`+hold)
+			r.TimeoutMs = 20_000
+			if got := b.run(r); got.exit.Outcome != "evicted" || !strings.Contains(got.exit.Reason, fmt.Sprint(limit)) {
+				t.Errorf("got %v, want evicted", got)
+			}
+			wantExit(t, b.run(argv("true")), 0) // the space is free again
+		})
+	}
+}
+
 // wantRefused starts what must not start.
 func (b *box) wantRefused(r *pb.StartRequest, code codes.Code, text string) error {
 	b.t.Helper()

@@ -21,6 +21,8 @@ const (
 	measureAtMost   = 10 * time.Second
 	measurePatience = 20 // times as long as the last measurement took
 
+	blockBytes = 512 // that stat counts in
+
 	maxWorkspaceDepth = 1000      // folders in each other: each holds a descriptor
 	maxLinks          = 1_000_000 // files with several names that are told apart
 )
@@ -57,6 +59,7 @@ func (w *watch) over() string {
 	begin := time.Now()
 	m := measurement{links: map[[2]uint64]struct{}{}}
 	err := m.add(w.dirs)
+	m.addUnlinked(w.dirs)
 	w.used, w.took = m.bytes, time.Since(begin)
 	switch {
 	case errors.Is(err, errTooDeep):
@@ -182,17 +185,66 @@ func (m *measurement) folder(fd, depth int) error {
 
 // count adds one file, a file with several names once.
 func (m *measurement) count(st *unix.Stat_t) bool {
-	if st.Nlink > 1 && st.Mode&unix.S_IFMT != unix.S_IFDIR {
-		key := [2]uint64{st.Dev, st.Ino}
-		if _, seen := m.links[key]; seen {
-			return false
-		}
-		if len(m.links) < maxLinks {
-			m.links[key] = struct{}{}
+	if st.Nlink > 1 && st.Mode&unix.S_IFMT != unix.S_IFDIR && !m.isNew([2]uint64{st.Dev, st.Ino}) {
+		return false
+	}
+	m.bytes += st.Blocks * blockBytes
+	return true
+}
+
+// addUnlinked adds files without a name that a process of the sandbox holds
+// open. They are on the disk like any other.
+func (m *measurement) addUnlinked(dirs []string) {
+	devices := map[uint64]bool{}
+	for _, dir := range dirs {
+		var st unix.Stat_t
+		if unix.Stat(dir, &st) == nil {
+			devices[st.Dev] = true
 		}
 	}
-	const block = 512
-	m.bytes += st.Blocks * block
+	eachProcess(func(pid, _ int) {
+		if pid == 1 {
+			return // its files are its own, and bounded
+		}
+		for _, task := range threadsOf(pid) { // a thread may have files of its own
+			m.openFiles(fmt.Sprintf("/proc/%d/task/%d/fd", pid, task), devices)
+		}
+	})
+}
+
+// openFiles adds the regular files without a name among those of one task.
+func (m *measurement) openFiles(path string, devices map[uint64]bool) {
+	dir, err := os.Open(path)
+	if err != nil {
+		return
+	}
+	defer dir.Close()
+	const batch = 256
+	for {
+		names, err := dir.Readdirnames(batch)
+		for _, name := range names {
+			var st unix.Stat_t
+			if unix.Fstatat(int(dir.Fd()), name, &st, 0) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Nlink > 0 || !devices[st.Dev] {
+				continue
+			}
+			if key := [2]uint64{st.Dev, st.Ino}; m.isNew(key) {
+				m.bytes += st.Blocks * blockBytes
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// isNew says whether a file was not counted yet.
+func (m *measurement) isNew(key [2]uint64) bool {
+	if _, seen := m.links[key]; seen {
+		return false
+	}
+	if len(m.links) < maxLinks {
+		m.links[key] = struct{}{}
+	}
 	return true
 }
 
