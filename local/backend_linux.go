@@ -332,7 +332,16 @@ func (b *Backend) end(ctx context.Context, key string) (found bool, err error) {
 	if err := unix.PidfdSendSignal(fd, unix.SIGTERM, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
 		return true, fmt.Errorf("signal its supervisor: %w", err)
 	}
-	if err := waitGone(ctx, fd); err != nil {
+	b.mu.Lock()
+	own := b.children[r.Key+r.SandboxUID]
+	b.mu.Unlock()
+	if own != nil && own.replyEnd != nil {
+		err = own.removed(ctx)
+	}
+	if err == nil && (own == nil || own.replyEnd == nil || b.dirs.Exists(key)) {
+		err = waitGone(ctx, fd)
+	}
+	if err != nil {
 		return true, err
 	}
 	if b.dirs.Exists(key) { // the supervisor could not finish

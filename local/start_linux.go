@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 
@@ -24,9 +25,10 @@ import (
 // supervisor is a process that this one started.
 type supervisor struct {
 	process  *os.Process
-	lifeline *os.File // its end ends the sandbox; nil once the sandbox is independent
+	lifeline *os.File   // its end ends the sandbox; nil once the sandbox is independent
+	reading  sync.Mutex // of replies, once the sandbox is made
 	replies  *bufio.Reader
-	replyEnd *os.File
+	replyEnd *os.File // its end is the end of the sandbox, before that of the process; nil once the sandbox is independent
 }
 
 // start runs a supervisor and attaches to the init that it brings up. When it
@@ -37,9 +39,9 @@ func (b *Backend) start(ctx context.Context, spec skerry.SandboxSpec, record box
 	if err != nil {
 		return nil, err
 	}
-	defer sup.replyEnd.Close()
 	defer func() {
 		if err != nil {
+			sup.replyEnd.Close()
 			sup.abandon()
 		}
 	}()
@@ -61,6 +63,8 @@ func (b *Backend) start(ctx context.Context, spec skerry.SandboxSpec, record box
 			sandbox.Close()
 			return nil, startError(ctx, err)
 		}
+		sup.replyEnd.Close()
+		sup.replyEnd = nil
 	}
 	b.mu.Lock()
 	b.children[record.Key+record.SandboxUID] = sup
@@ -219,6 +223,26 @@ func (s *supervisor) letGo() error {
 	return err
 }
 
+// removed waits until the supervisor has removed everything. Its own end, which
+// takes as long again, is not waited for.
+func (s *supervisor) removed(ctx context.Context) error {
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	s.replyEnd.SetReadDeadline(time.Now().Add(deleteLimit))
+	stop := context.AfterFunc(ctx, func() { s.replyEnd.SetReadDeadline(time.Now()) })
+	defer stop()
+	_, err := io.Copy(io.Discard, s.replies)
+	switch {
+	case errors.Is(err, os.ErrClosed): // it was reaped meanwhile
+		return nil
+	case err != nil && ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		return fmt.Errorf("it has not ended within %v: %w", deleteLimit, err)
+	}
+	return nil
+}
+
 // abandon ends a sandbox that is not wanted and waits until it is gone.
 func (s *supervisor) abandon() {
 	if s.lifeline != nil {
@@ -248,6 +272,9 @@ func (b *Backend) reap() {
 		_ = s.process.Release()
 		if s.lifeline != nil {
 			s.lifeline.Close()
+		}
+		if s.replyEnd != nil {
+			s.replyEnd.Close()
 		}
 		delete(b.children, key)
 	}
@@ -289,6 +316,9 @@ type sandbox struct {
 	anew    *madeAnew
 }
 
+// missingHint is for a program that is not there: a local sandbox has no image.
+const missingHint = "install it on this machine, whose programs local sandboxes run, or check the PATH"
+
 // Info adds what Create took.
 func (s *sandbox) Info() skerry.SandboxInfo {
 	i := s.Sandbox.Info()
@@ -301,6 +331,9 @@ func (s *sandbox) Info() skerry.SandboxInfo {
 // Start also settles whether this is the command that tells that the session
 // was made anew.
 func (s *sandbox) Start(ctx context.Context, spec skerry.CommandSpec) (skerry.Command, error) {
+	if spec.Missing == "" && len(spec.Argv) > 0 {
+		spec.Missing = missingHint
+	}
 	c, err := s.Sandbox.Start(ctx, spec)
 	if err == nil {
 		s.anew.started()

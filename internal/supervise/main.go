@@ -54,6 +54,7 @@ func Main() int {
 		reply.fail(err)
 		return 1
 	}
+	reply.close() // here, not some milliseconds later with the rest of the process
 	return 0
 }
 
