@@ -18,6 +18,10 @@ const (
 	Refused     Outcome = "refused"      // policy, quota, queue, gate: user code never started
 )
 
+// TTLReason begins the Reason of a Timeout that is the end of the sandbox's time
+// to live, and not of the command's own.
+const TTLReason = "sandbox time to live"
+
 // Valid says whether o is one of the constants.
 func (o Outcome) Valid() bool {
 	switch o {

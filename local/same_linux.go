@@ -44,8 +44,11 @@ func expired(op, verb string, n boxes.Note) *skerry.Error {
 	}
 	e := skerry.Errorf(skerry.Expired, op, "%s %q %s: %s", n.Ref.Kind, n.Ref.Name, verb, text)
 	e.Ended = n.Exit
-	if n.Ref.Kind == skerry.RunKind {
+	switch {
+	case n.Ref.Kind == skerry.RunKind && op == opCreate:
 		return e.WithHint("a run's id is used once; choose another")
+	case n.Ref.Kind == skerry.RunKind:
+		return e.WithHint("what it wrote went with it; only a run with a retention, as with --detach, can be read after its end")
 	}
 	return e.WithHint("create it again")
 }

@@ -78,13 +78,16 @@ func (a *app) run(ctx context.Context, args []string) int {
 	if context.Cause(ctx) != nil {
 		r.Outcome, r.Reason, r.Hint = skerry.Cancelled, "stopped by the caller", ""
 	}
+	if r.Hint == "" {
+		r.Hint = hintFor(r)
+	}
 	if wantsResult(cmd) && a.printJSON(r) == nil {
 		return codeFor(r)
 	}
 	if r.Outcome == skerry.Cancelled {
 		a.words.fail(outcomeLine(r), "")
 	} else {
-		a.words.fail(err.Error(), hint)
+		a.words.fail(err.Error(), r.Hint)
 	}
 	return codeFor(r)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -82,8 +83,8 @@ func outcomeLine(r skerry.Result) string {
 func hintFor(r skerry.Result) string {
 	switch r.Outcome {
 	case skerry.Timeout:
-		if r.Session != "" {
-			return "raise it with --timeout, or the session's time to live with skerry session extend"
+		if r.Session != "" && strings.HasPrefix(r.Reason, skerry.TTLReason) {
+			return "make the session with a longer --ttl, or prolong it in time with skerry session extend"
 		}
 		return "raise it with --timeout"
 	case skerry.OOM:

@@ -30,14 +30,15 @@ const maxConfigBytes = 1 << 20
 // Config is what the platform tells the init. Fields that are zero mean what
 // they say: no limit, no watch.
 type Config struct {
-	Session    bool     `json:"session"`     // what commands leave running lives on
-	Workspace  string   `json:"workspace"`   // "" is /workspace
-	Home       string   `json:"home"`        // "" is /home/skerry
-	Tmp        string   `json:"tmp"`         // "" is /tmp
-	Env        []string `json:"env"`         // NAME=value, the complete base environment of commands
-	TTLMS      int64    `json:"ttl_ms"`      // 0 is none
-	IdleMS     int64    `json:"idle_ms"`     // 0 is none; only sessions
-	SpoolBytes int64    `json:"spool_bytes"` // kept per stream; 0 is skerry.DefaultSpoolBytes
+	Session    bool     `json:"session"`      // what commands leave running lives on
+	Workspace  string   `json:"workspace"`    // "" is /workspace
+	Home       string   `json:"home"`         // "" is /home/skerry
+	Tmp        string   `json:"tmp"`          // "" is /tmp
+	Env        []string `json:"env"`          // NAME=value, the complete base environment of commands
+	TTLMS      int64    `json:"ttl_ms"`       // what is left of it; 0 is none
+	TTLAskedMS int64    `json:"ttl_asked_ms"` // as it was asked for, to be told; 0 is TTLMS
+	IdleMS     int64    `json:"idle_ms"`      // 0 is none; only sessions
+	SpoolBytes int64    `json:"spool_bytes"`  // kept per stream; 0 is skerry.DefaultSpoolBytes
 
 	PIDs           int64 `json:"pids"`            // tasks that user code may have; 0 sets no RLIMIT_NPROC
 	WorkspaceBytes int64 `json:"workspace_bytes"` // 0 is no limit
@@ -116,7 +117,7 @@ func (c *Config) validate() error {
 			return fmt.Errorf("config: an environment entry has no name")
 		}
 	}
-	for _, n := range []int64{c.TTLMS, c.IdleMS, c.SpoolBytes, c.PIDs, c.WorkspaceBytes, c.FileBytes, c.DataBytes} {
+	for _, n := range []int64{c.TTLMS, c.TTLAskedMS, c.IdleMS, c.SpoolBytes, c.PIDs, c.WorkspaceBytes, c.FileBytes, c.DataBytes} {
 		if n < 0 {
 			return fmt.Errorf("config: a limit is negative")
 		}

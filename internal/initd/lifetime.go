@@ -43,6 +43,9 @@ func (s *Server) beginLife() {
 	defer s.mu.Unlock()
 	if d := s.config.ttl(); d > 0 {
 		s.setTTLLocked(d)
+		if asked := s.config.TTLAskedMS; asked > 0 {
+			s.life.length = time.Duration(asked) * time.Millisecond
+		}
 	}
 	s.restLocked()
 }
@@ -89,7 +92,7 @@ func (s *Server) expire() {
 	length := s.life.length
 	running := slices.Clone(s.order)
 	s.mu.Unlock()
-	why := stopReason{outcome: skerry.Timeout, reason: fmt.Sprintf("sandbox time to live of %v", length)}
+	why := stopReason{outcome: skerry.Timeout, reason: fmt.Sprintf("%s of %v", skerry.TTLReason, length)}
 	limit, cancel := context.WithTimeout(context.Background(), skerry.DefaultKillGrace+killPatience)
 	defer cancel()
 	for _, c := range running {

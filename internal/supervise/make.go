@@ -218,6 +218,7 @@ func (s *supervisor) initConfig(layout bwrap.Layout) initd.Config {
 	}
 	if !r.Expires.IsZero() {
 		c.TTLMS = max(1, time.Until(r.Expires).Milliseconds())
+		c.TTLAskedMS = max(0, r.Expires.Sub(r.Created).Milliseconds())
 	}
 	if c.Session {
 		c.IdleMS = r.Idle.Milliseconds()
