@@ -43,14 +43,14 @@ func (d Dirs) digestKey() ([]byte, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		fresh := make([]byte, digestKeyBytes)
 		_, _ = rand.Read(fresh) // never fails
-		tmp := fmt.Sprintf("%s.%d.tmp", path, os.Getpid())
-		if err := os.WriteFile(tmp, fresh, 0o600); err != nil {
-			return nil, err
+		tmp, failed := writeTemporary(path, fresh)
+		if failed != nil {
+			return nil, failed
 		}
-		err = os.Link(tmp, path)
+		failed = os.Link(tmp, path)
 		os.Remove(tmp)
-		if err != nil && !errors.Is(err, fs.ErrExist) {
-			return nil, err
+		if failed != nil && !errors.Is(failed, fs.ErrExist) {
+			return nil, failed
 		}
 		key, err = os.ReadFile(path)
 	}

@@ -56,11 +56,25 @@ func writeJSON(path string, v any) error {
 	if err != nil {
 		return err
 	}
-	tmp := fmt.Sprintf("%s.%d.tmp", path, os.Getpid())
-	if err := os.WriteFile(tmp, data, 0o600); err != nil {
+	tmp, err := writeTemporary(path, data)
+	if err != nil {
 		return err
 	}
 	return os.Rename(tmp, path)
+}
+
+// writeTemporary makes a private file beside path that nobody else writes to,
+// not even another goroutine, and gives its name.
+func writeTemporary(path string, data []byte) (string, error) {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
+	if err != nil {
+		return "", err
+	}
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return "", errors.Join(err, os.Remove(f.Name()))
+	}
+	return f.Name(), nil
 }
 
 func readJSON(path string, v any) error {
