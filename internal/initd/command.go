@@ -133,7 +133,6 @@ func (c *command) follow() {
 	for main.op != opExited {
 		p, err := c.keeper.receive()
 		if err != nil {
-			c.keeper.conn.Close()
 			c.adopt()
 			return
 		}
@@ -171,8 +170,7 @@ func (c *command) waitEmpty() {
 	for {
 		p, err := c.keeper.receive()
 		if err != nil {
-			c.keeper.conn.Close()
-			c.server.sweepOrphans()
+			c.server.buryKeeper(c.keeper)
 			return
 		}
 		if p.op == opEmpty {
@@ -195,31 +193,24 @@ func (c *command) adopt() {
 	if stop := c.stopped(); stop == nil {
 		c.note("the process that kept this command was killed from inside the sandbox, and everything it had started with it")
 	}
+	c.server.buryKeeper(c.keeper)
 	limit := time.NewTimer(killPatience)
 	defer limit.Stop()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		c.server.sweepOrphans()
-		select {
-		case status := <-c.orphan:
-			c.finish(status, packet{at: monotonic()})
-			return
-		case <-tick.C:
-		case <-limit.C:
-			c.drain()
-			exit := skerry.Exit{
-				Outcome: skerry.Lost, Duration: sinceMonotonic(c.begin, monotonic()),
-				Usage:  c.before.until(c.server.usage.read(), packet{}),
-				Reason: "sandbox_hostile: the process that knew how the command ended was killed from inside the sandbox",
-			}
-			if stop := c.stopped(); stop != nil {
-				exit.Outcome, exit.Reason = stop.outcome, stop.reason
-				c.note("the program could not be killed in %v: it hangs in the kernel", killPatience)
-			}
-			c.publish(exit)
-			return
+	select {
+	case status := <-c.orphan:
+		c.finish(status, packet{at: monotonic()})
+	case <-limit.C:
+		c.drain()
+		exit := skerry.Exit{
+			Outcome: skerry.Lost, Duration: sinceMonotonic(c.begin, monotonic()),
+			Usage:  c.before.until(c.server.usage.read(), packet{}),
+			Reason: "sandbox_hostile: the process that knew how the command ended was killed from inside the sandbox",
 		}
+		if stop := c.stopped(); stop != nil {
+			exit.Outcome, exit.Reason = stop.outcome, stop.reason
+			c.note("the program could not be killed in %v: it hangs in the kernel", killPatience)
+		}
+		c.publish(exit)
 	}
 }
 

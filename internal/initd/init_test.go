@@ -230,11 +230,11 @@ func (b *box) close() {
 		b.conn.Close()
 	}
 	b.line.Close()
-	if b.t.Failed() {
-		b.t.Logf("the init said:\n%s", b.stderr.String())
-	}
 	select {
 	case <-b.ended:
+		if b.t.Failed() {
+			b.t.Logf("the init said:\n%s", b.stderr.String())
+		}
 	case <-time.After(20 * time.Second):
 		b.t.Errorf("the init lives on after its control line was closed")
 		_ = b.cmd.Process.Kill()

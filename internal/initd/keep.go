@@ -19,9 +19,10 @@ const (
 )
 
 // keeperThreads are made before user code can use up the tasks, besides those
-// that listen, wait and run commands: one that kills, and one in hand. Few,
-// because every thread of a keeper is a task that user code can't have.
-const keeperThreads = 2
+// that listen, wait and run commands: those that kill while others wait in the
+// kernel. Few, because every thread of a keeper is a task that user code can't
+// have; with two a keeper died of a fork bomb.
+const keeperThreads = 4
 
 // KeepMain is the life of a keeper: the parent of one command at a time, made
 // in advance and waiting for it. Whatever the command starts stays below the
@@ -301,9 +302,10 @@ func (k *keep) signal(seq int64, sig syscall.Signal, tree bool) {
 	}
 	k.mu.Unlock()
 	if tree {
-		signalTree(os.Getpid(), sig)
+		tree := below(os.Getpid())
+		tree.signal(sig)
 		if sig == syscall.SIGTERM {
-			signalTree(os.Getpid(), syscall.SIGCONT) // what is stopped would not see it
+			tree.signal(syscall.SIGCONT) // what is stopped would not see it
 		}
 	}
 }
@@ -321,13 +323,13 @@ func (k *keep) killTree(seq int64) {
 	k.stop, k.stopped = stop, stopped
 	go func() {
 		defer close(stopped)
-		killUntilEmpty(os.Getpid(), stop)
+		below(os.Getpid()).killUntilEmpty(stop)
 	}()
 }
 
 // killAndLeave is for a line that broke: without the init nobody may run.
 func (k *keep) killAndLeave() {
-	killUntilEmpty(os.Getpid(), nil)
+	below(os.Getpid()).killUntilEmpty(nil)
 }
 
 // parkThreads makes n threads now, which the runtime keeps and uses again.

@@ -78,6 +78,7 @@ func serve(configFD, controlFD int, listen string) error {
 	defer fs.Close()
 	s := newServer(config, fs, line)
 	go s.reaper.run()
+	go s.sweep()
 	go s.nursery.fill(s.done)
 	if s.watch != nil {
 		go s.watchWorkspace()

@@ -50,6 +50,8 @@ type Server struct {
 	ending   string // why the sandbox ends; "" while it lives
 	life     lifetime
 
+	orphaned chan struct{} // something fell to PID 1
+
 	done    chan struct{} // closed when the sandbox ends
 	emptied chan struct{} // closed when nothing is left in it then
 }
@@ -63,6 +65,7 @@ func newServer(config Config, files skerry.Files, line *control.Line) *Server {
 		usage:    counters{config.CgroupRoot},
 		watch:    newWatch(config),
 		commands: map[string]*command{},
+		orphaned: make(chan struct{}, 1),
 		done:     make(chan struct{}),
 		emptied:  make(chan struct{}),
 	}
@@ -242,8 +245,33 @@ func (s *Server) list() []*command {
 	return started
 }
 
-// sweepOrphans kills what fell to PID 1 from a keeper that was killed.
-func (s *Server) sweepOrphans() { killOrphans(s.reaper) }
+// sweepOrphans has everything killed that fell to PID 1 from a keeper that was
+// killed.
+func (s *Server) sweepOrphans() {
+	select {
+	case s.orphaned <- struct{}{}:
+	default:
+	}
+}
+
+// buryKeeper is for a keeper that is gone: user code killed it, or it could not
+// go on. What it kept falls to PID 1 only once it was reaped; its end of the
+// line closes before that.
+func (s *Server) buryKeeper(k *keeper) {
+	k.conn.Close()
+	s.reaper.kill(k.pid)
+	for end := time.Now().Add(killPatience); s.reaper.alive(k.pid) && time.Now().Before(end); {
+		time.Sleep(killPause)
+	}
+	s.sweepOrphans()
+}
+
+// sweep does what sweepOrphans asks for, until nothing is left.
+func (s *Server) sweep() {
+	for range s.orphaned {
+		orphans(s.reaper).killUntilEmpty(nil)
+	}
+}
 
 // stop ends the sandbox: nothing starts any more, and run returns. The first
 // reason holds.

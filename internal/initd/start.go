@@ -110,6 +110,9 @@ const startPatience = 30 * time.Second
 // begin hands the request to the keeper and waits for its word.
 func (s *Server) begin(k *keeper, p *prepared) (packet, error) {
 	k.resume()
+	// A program that was stopped on its way to exec holds its keeper up.
+	resume := time.AfterFunc(resumePause, func() { below(k.pid).signal(syscall.SIGCONT) })
+	defer resume.Stop()
 	limit := time.AfterFunc(startPatience, func() { s.reaper.kill(k.pid) })
 	defer limit.Stop()
 	if err := k.start(p.req, p.theirs); err != nil {
@@ -117,7 +120,7 @@ func (s *Server) begin(k *keeper, p *prepared) (packet, error) {
 	}
 	got, err := k.receive()
 	if err != nil {
-		s.sweepOrphans() // what it may have started
+		go s.buryKeeper(k) // with what it may have started
 		return packet{}, err
 	}
 	switch got.op {

@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // eachProcess calls fn with every process and its parent, in ascending order
@@ -65,34 +63,73 @@ func parentOf(pid int, buf []byte) (int, bool) {
 	return parent, err == nil
 }
 
-// signalTree sends sig to every descendant of root, as it finds them, and
-// counts them.
-func signalTree(root int, sig syscall.Signal) int {
-	below := map[int]bool{root: true}
-	n := 0
-	eachProcess(func(pid, parent int) {
-		if pid == root || !below[parent] {
-			return
-		}
-		below[pid] = true
+// below gives every descendant of root, as it is found.
+func below(root int) group {
+	return func(fn func(pid int)) {
+		tree := map[int]bool{root: true}
+		eachProcess(func(pid, parent int) {
+			if pid != root && tree[parent] {
+				tree[pid] = true
+				fn(pid)
+			}
+		})
+	}
+}
+
+// orphans gives what fell to PID 1 because its keeper was killed: every child
+// of PID 1 that is no keeper, and all below it.
+func orphans(r *reaper) group {
+	return func(fn func(pid int)) {
+		tree := map[int]bool{}
+		eachProcess(func(pid, parent int) {
+			if pid != 1 && (tree[parent] || parent == 1 && r.stranger(pid)) {
+				tree[pid] = true
+				fn(pid)
+			}
+		})
+	}
+}
+
+// group calls fn with every process of a changing set. fn acts at once: a
+// process that is gone by then is what we want.
+type group func(fn func(pid int))
+
+func (g group) signal(sig syscall.Signal) (n int) {
+	g(func(pid int) {
 		n++
-		_ = syscall.Kill(pid, sig) // one that ended meanwhile is what we want
+		_ = syscall.Kill(pid, sig)
 	})
 	return n
 }
 
-// killUntilEmpty kills the descendants of root again and again until stop is
-// closed: the caller's wait does that when nothing is left. With a nil stop it
-// returns when it finds none. A tree that forks faster than it is killed is
-// stopped first: what is stopped can't fork.
-func killUntilEmpty(root int, stop <-chan struct{}) {
-	const patience = 20 // passes
+// freeze stops all of g, until a pass finds nobody new. What is killed makes
+// room for others to fork, what is stopped does not: only so a bomb that has
+// reached its limit of tasks comes to rest.
+func (g group) freeze() {
+	const most = 50 // passes
+	seen := map[int]bool{}
+	for range most {
+		before := len(seen)
+		g(func(pid int) {
+			seen[pid] = true
+			_ = syscall.Kill(pid, syscall.SIGSTOP)
+		})
+		if len(seen) == before {
+			return
+		}
+	}
+}
+
+// killUntilEmpty kills all of g again and again, until stop is closed, or with
+// a nil stop until nobody is found.
+func (g group) killUntilEmpty(stop <-chan struct{}) {
+	const quick = 3 // passes without a freeze
 	pause := time.Millisecond
 	for pass := 0; ; pass++ {
-		if pass > patience {
-			signalTree(root, unix.SIGSTOP)
+		if pass >= quick {
+			g.freeze()
 		}
-		if signalTree(root, syscall.SIGKILL) == 0 {
+		if g.signal(syscall.SIGKILL) == 0 {
 			if stop == nil {
 				return
 			}
@@ -115,22 +152,6 @@ func raiseOOMScore(pid int) {
 	}
 	_, _ = syscall.Write(fd, []byte("500"))
 	syscall.Close(fd)
-}
-
-// killOrphans kills everything that fell to PID 1 because its keeper was
-// killed: every child of PID 1 that is no keeper, and all below it.
-func killOrphans(r *reaper) int {
-	below := map[int]bool{}
-	n := 0
-	eachProcess(func(pid, parent int) {
-		if pid == 1 || !below[parent] && (parent != 1 || !r.stranger(pid)) {
-			return
-		}
-		below[pid] = true
-		n++
-		_ = syscall.Kill(pid, syscall.SIGKILL)
-	})
-	return n
 }
 
 // threadsOf lists the threads of a process.
