@@ -88,6 +88,18 @@ func TestABubblewrapThatDoesNotWork(t *testing.T) {
 	}
 }
 
+// A bwrap that is killed just after it has made a child leaves that one with
+// all descriptors. Nobody waits for it, and it is ended.
+func TestABubblewrapThatLeavesAChild(t *testing.T) {
+	b := backendWith(t, stub(t, "sleep 300 & exit 1"))
+	began := time.Now()
+	_, err := b.Create(within(t, time.Minute), skerry.SandboxSpec{Ref: session("x")})
+	if skerry.OutcomeOf(err) != skerry.StartFailed || time.Since(began) > 20*time.Second {
+		t.Errorf("%v after %v", err, time.Since(began))
+	}
+	wantNothingLeft(t, b)
+}
+
 // B188, X3: bwrap ends with 1 for a failed set-up, a missing program and a
 // program's own 1. They are four different results.
 func TestWhoseFaultItIs(t *testing.T) {

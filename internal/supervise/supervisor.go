@@ -26,6 +26,7 @@ const op = "create sandbox"
 const (
 	killLimit   = 10 * time.Second // the kernel needs longer only when a process hangs in a device
 	endingLimit = 10 * time.Second // that the end of an earlier sandbox of the same name may take
+	lineLimit   = 2 * time.Second  // that the line may outlast bwrap
 	ttlMargin   = 5 * time.Second  // after which we end what the init should have ended by itself
 )
 
@@ -173,8 +174,13 @@ func (s *supervisor) keep() (reason string, err error) {
 		return reason, nil
 	case <-s.launch.exited:
 	}
-	// What the init had said before it went is still in the line.
-	<-lineEnded // every other holder of its far end is dead
+	// What the init had said before it went is still in the line. Its far end
+	// is closed then, unless bwrap was killed just after it had made a child,
+	// which holds it; that one is ended with everything else.
+	select {
+	case <-lineEnded:
+	case <-time.After(lineLimit):
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.said != "" {
