@@ -182,8 +182,9 @@ func (b *Backend) plan(spec skerry.SandboxSpec) (boxes.Record, error) {
 	if idle == 0 {
 		idle = skerry.DefaultSessionIdle
 	}
+	var retention time.Duration
 	if spec.Kind == skerry.RunKind {
-		idle = 0
+		idle, retention = 0, spec.Retention
 	}
 	instance := make([]byte, 16)
 	_, _ = rand.Read(instance) // never fails
@@ -205,7 +206,7 @@ func (b *Backend) plan(spec skerry.SandboxSpec) (boxes.Record, error) {
 	now := time.Now()
 	return boxes.Record{
 		Ref: ref, Key: ref.Key(), SandboxUID: hex.EncodeToString(instance), Created: now, Expires: now.Add(ttl), Idle: idle,
-		Persistent: spec.Persistent, Remember: spec.Remember, Digest: digest, Network: network,
+		Persistent: spec.Persistent, Remember: spec.Remember, Retention: retention, Digest: digest, Network: network,
 		Limits: spec.Limits.OrDefaults(skerry.DefaultLimits), Warnings: []string{},
 	}, nil
 }

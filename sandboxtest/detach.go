@@ -107,6 +107,13 @@ func testDetach(t *testing.T, s *suite) {
 		untilGone(t, rs.Sandbox.Ref)
 	})
 
+	t.Run("ends when its retention is over", func(t *testing.T) {
+		rs := spec(t, "true")
+		rs.Sandbox.Retention = 2 * time.Second // its time to live is longer than the test's patience
+		detach(t, rs)
+		untilGone(t, rs.Sandbox.Ref)
+	})
+
 	t.Run("an error has an outcome and leaves nothing behind", func(t *testing.T) {
 		broken := errors.New("no such input")
 		for name, change := range map[string]func(*skerry.RunSpec){

@@ -40,6 +40,9 @@ func (n Note) Words() string {
 	case EndedTTL:
 		return "its time to live (ttl) was over at " + at
 	case EndedIdle:
+		if n.Ref.Kind == skerry.RunKind {
+			return "it had been kept for its retention; it ended at " + at
+		}
 		return "nobody had used it for its idle time; it ended at " + at
 	case EndedShutdown:
 		return "it was removed at " + at

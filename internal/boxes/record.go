@@ -28,7 +28,8 @@ type Record struct {
 	Idle       time.Duration  `json:"idle"`
 	Persistent bool           `json:"persistent"`
 	Remember   time.Duration  `json:"remember"`
-	Digest     string         `json:"digest,omitempty"` // of a run's request, keyed
+	Retention  time.Duration  `json:"retention,omitempty"` // of a run, once its command has ended; 0 is until Expires
+	Digest     string         `json:"digest,omitempty"`    // of a run's request, keyed
 	Network    skerry.Network `json:"network"`
 	Limits     skerry.Limits  `json:"limits"`
 	Warnings   []string       `json:"warnings"`

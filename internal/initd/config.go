@@ -37,7 +37,7 @@ type Config struct {
 	Env        []string `json:"env"`          // NAME=value, the complete base environment of commands
 	TTLMS      int64    `json:"ttl_ms"`       // what is left of it; 0 is none
 	TTLAskedMS int64    `json:"ttl_asked_ms"` // as it was asked for, to be told; 0 is TTLMS
-	IdleMS     int64    `json:"idle_ms"`      // 0 is none; only sessions
+	IdleMS     int64    `json:"idle_ms"`      // 0 is none; of a run it begins with the end of its command
 	SpoolBytes int64    `json:"spool_bytes"`  // kept per stream; 0 is skerry.DefaultSpoolBytes
 
 	PIDs           int64 `json:"pids"`            // tasks that user code may have; 0 sets no RLIMIT_NPROC

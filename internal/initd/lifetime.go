@@ -15,8 +15,8 @@ import (
 )
 
 // lifetime is when the sandbox ends by itself: at its time to live, and when
-// nothing runs and nobody is attached for its idle time. The server's lock
-// guards it.
+// nothing runs and nobody is attached for its idle time, which for a run is its
+// retention. The server's lock guards it.
 type lifetime struct {
 	ttl     *time.Timer
 	length  time.Duration // the time to live that holds; 0 is none
@@ -67,7 +67,10 @@ func (s *Server) restLocked() {
 		s.life.tidy = time.AfterFunc(tidyAfter, debug.FreeOSMemory)
 	}
 	idle := s.config.idle()
-	if !s.config.Session || idle == 0 || s.running > 0 || s.clients > 0 || s.life.idle != nil {
+	if !s.config.Session && len(s.order) == 0 { // a run that has not begun
+		return
+	}
+	if idle == 0 || s.running > 0 || s.clients > 0 || s.life.idle != nil {
 		return
 	}
 	var t *time.Timer

@@ -222,6 +222,8 @@ func (s *supervisor) initConfig(layout bwrap.Layout) initd.Config {
 	}
 	if c.Session {
 		c.IdleMS = r.Idle.Milliseconds()
+	} else if r.Retention > 0 {
+		c.IdleMS = max(1, r.Retention.Milliseconds())
 	}
 	if s.group == nil || slices.Contains(s.group.Missing, cgroups.Memory) {
 		c.DataBytes = r.Limits.MemoryBytes
