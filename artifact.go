@@ -93,6 +93,9 @@ func (r *runner) fetch(ctx context.Context, files Files, name string, limit int6
 	if _, err := files.Read(ctx, name, 0, limit, w); err != nil {
 		return a, err
 	}
+	if sum.size != limit {
+		return a, Errorf(Conflict, "", "it changed while it was read: %d of %d bytes came", sum.size, limit)
+	}
 	a.Size, a.SHA256, a.MIME = sum.size, hex.EncodeToString(sum.hash.Sum(nil)), mimeType(name, sum.start)
 	return a, nil
 }

@@ -120,6 +120,13 @@ type runner struct {
 	joined   bool  // the command belongs to another caller, who alone may end it
 }
 
+// tell says that a phase begins.
+func (r *runner) tell(phase, message string) {
+	if r.spec.Sandbox.Progress != nil {
+		r.spec.Sandbox.Progress(Event{Phase: phase, Message: message})
+	}
+}
+
 func (r *runner) phase(name string, since time.Time) {
 	r.result.Phases[name+"_ms"] = milliseconds(time.Since(since))
 }
@@ -171,6 +178,7 @@ func (r *runner) run(ctx context.Context, b Backend) (err error) {
 	}
 	defer func() {
 		t := time.Now()
+		r.tell("cleanup", "removing the sandbox")
 		if e := r.cleanup(ctx, b, sandbox); e != nil && err == nil {
 			r.warn("the sandbox could not be removed: %v", e)
 		}
@@ -190,6 +198,7 @@ func (r *runner) run(ctx context.Context, b Backend) (err error) {
 	if err != nil {
 		return startError(err)
 	}
+	r.tell("run", "running the program")
 	exit, err := r.follow(ctx, command)
 	r.phase("run", t)
 	if err != nil {
@@ -207,6 +216,7 @@ func (r *runner) end(ctx context.Context, s Sandbox, exit Exit) {
 		return // the caller has gone; nobody waits for artifacts
 	}
 	t := time.Now()
+	r.tell("collect", "fetching artifacts")
 	if err := r.collect(ctx, s.Files()); err != nil {
 		// The program's end is known; artifacts that could not be fetched do
 		// not change it.
@@ -257,6 +267,7 @@ func (r *runner) upload(ctx context.Context, files Files) error {
 	if len(r.spec.Inputs) == 0 {
 		return nil
 	}
+	r.tell("upload", "sending input files")
 	t := time.Now()
 	defer r.phase("upload", t)
 	for _, in := range r.spec.Inputs {
@@ -273,8 +284,15 @@ func (r *runner) uploadOne(ctx context.Context, files Files, in Input) error {
 		return Errorf(Invalid, "", "%w", err)
 	}
 	defer src.Close()
-	_, err = files.Write(ctx, in.Path, io.LimitReader(src, in.Size), WriteOptions{Mode: in.Mode})
-	return err
+	limited := &io.LimitedReader{R: src, N: in.Size}
+	if _, err := files.Write(ctx, in.Path, limited, WriteOptions{Mode: in.Mode}); err != nil {
+		return err
+	}
+	if limited.N > 0 {
+		return Errorf(Invalid, "", "it shrank while it was sent: %d of %d bytes came", in.Size-limited.N, in.Size).
+			WithHint("send it again once nobody writes to it")
+	}
+	return nil
 }
 
 // follow streams the command's output until it ends, and gives its end. When

@@ -166,3 +166,57 @@ func TestTwoInputsAtOnePlaceAreRefusedBeforeAnythingIsMade(t *testing.T) {
 		t.Errorf("outcome %s (%s), want refused", r.Outcome, r.Reason)
 	}
 }
+
+// filesOf is a sandbox's files: writing reads everything, and output/a is
+// shorter than the listing says.
+type filesOf struct{ skerry.Files }
+
+func (filesOf) Write(_ context.Context, _ string, r io.Reader, _ skerry.WriteOptions) (skerry.FileInfo, error) {
+	_, err := io.Copy(io.Discard, r)
+	return skerry.FileInfo{}, err
+}
+func (filesOf) List(context.Context, string, skerry.ListOptions) ([]skerry.FileInfo, error) {
+	return []skerry.FileInfo{{Path: "a", Type: skerry.RegularFile, Size: 5}, {Path: "b", Type: skerry.RegularFile, Size: 3}}, nil
+}
+func (filesOf) Read(_ context.Context, _ string, _, _ int64, w io.Writer) (skerry.FileInfo, error) {
+	_, err := io.WriteString(w, "abc")
+	return skerry.FileInfo{}, err
+}
+
+type withFiles struct{ *faulty }
+
+func (b withFiles) Create(ctx context.Context, s skerry.SandboxSpec) (skerry.Sandbox, error) {
+	sandbox, err := b.faulty.Create(ctx, s)
+	return sandboxWithFiles{sandbox}, err
+}
+
+type sandboxWithFiles struct{ skerry.Sandbox }
+
+func (sandboxWithFiles) Files() skerry.Files { return filesOf{} }
+
+func TestAnInputThatShrinksWhileItIsSentIsAnError(t *testing.T) {
+	s := spec()
+	s.Inputs = []skerry.Input{{Path: "a", Size: 4, Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("abc")), nil }}}
+	r := skerry.Run(t.Context(), withFiles{&faulty{}}, s)
+	if r.Outcome != skerry.Refused || !strings.Contains(r.Reason, "3 of 4 bytes") || r.Hint == "" {
+		t.Errorf("outcome %s (%s, hint %q), want refused with the counts and a hint", r.Outcome, r.Reason, r.Hint)
+	}
+}
+
+func TestAnArtifactThatShrinksWhileItIsReadIsLeftOutWithAWarning(t *testing.T) {
+	r := skerry.Run(t.Context(), withFiles{&faulty{}}, spec())
+	if len(r.Files) != 1 || r.Files[0].Path != "output/b" || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "output/a was left out: it changed while it was read: 3 of 5 bytes") {
+		t.Errorf("files %v, warnings %q; want output/b and a warning about output/a", r.Files, r.Warnings)
+	}
+}
+
+func TestPhasesOfARunAreToldAsTheyBegin(t *testing.T) {
+	s := spec()
+	var phases []string
+	s.Sandbox.Progress = func(e skerry.Event) { phases = append(phases, e.Phase) }
+	s.Inputs = []skerry.Input{{Path: "a", Size: 3, Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("abc")), nil }}}
+	skerry.Run(t.Context(), withFiles{&faulty{}}, s)
+	if got := strings.Join(phases, " "); got != "upload run collect cleanup" {
+		t.Errorf("told %q", got)
+	}
+}

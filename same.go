@@ -52,10 +52,12 @@ func (r *runner) join(ctx context.Context, s Sandbox) error {
 	r.joined = true
 	waiting, cancel := context.WithTimeout(ctx, DefaultStartTimeout)
 	defer cancel()
+	r.tell("provision", "waiting for the caller that made the run")
 	command, err := awaitCommand(waiting, s)
 	if err != nil {
 		return err
 	}
+	r.tell("run", "following the program")
 	t := time.Now()
 	exit, err := r.follow(ctx, command)
 	r.phase("run", t)

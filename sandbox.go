@@ -113,8 +113,8 @@ type SandboxSpec struct {
 	// Detached lets a run outlive the process that made it, up to its TTL.
 	// Sessions always do.
 	Detached bool
-	// Progress, when set, is called with what Create waits for. It must
-	// return quickly.
+	// Progress, when set, is called with what Create waits for, and by Run and
+	// Detach when each of their phases begins. It must return quickly.
 	Progress func(Event)
 }
 

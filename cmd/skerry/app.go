@@ -33,6 +33,7 @@ type app struct {
 	isTerminal  func(any) bool
 
 	configPath string
+	progress   *progress // nil where nobody would see it
 
 	mu       sync.Mutex
 	restores []func() // the terminal's settings, when they were changed
@@ -53,6 +54,7 @@ func isTerminal(stream any) bool {
 // run does what args say and gives the exit code.
 func (a *app) run(ctx context.Context, args []string) int {
 	a.input = &interruptible{ctx, a.stdin}
+	a.progress = newProgress(a.words)
 	root := a.rootCommand()
 	root.SetArgs(args)
 	root.SetIn(a.stdin)
@@ -132,7 +134,7 @@ func (a *app) backendOf(c *config.Config) (skerry.Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &patient{Backend: b, limit: c.Timeouts.Start, progress: a.newProgress()}, nil
+	return &patient{Backend: b, limit: c.Timeouts.Start, progress: a.progress}, nil
 }
 
 func (a *app) onRestore(f func()) {

@@ -13,17 +13,18 @@ import (
 type output struct {
 	app            *app
 	stdout, stderr io.Writer
+	onScreen       bool // stdout is a terminal
 	closers        []io.Closer
 }
 
 // newOutput gives the output of one command. raw passes everything to a
 // terminal as it is.
 func (a *app) newOutput(raw bool) *output {
-	o := &output{app: a, stdout: a.stdout, stderr: a.words}
+	o := &output{app: a, stdout: a.stdout, stderr: a.words, onScreen: a.isTerminal(a.stdout)}
 	if raw {
 		return o
 	}
-	if a.isTerminal(a.stdout) {
+	if o.onScreen {
 		n := &neutral{w: a.stdout}
 		o.stdout, o.closers = n, append(o.closers, n)
 	}
@@ -45,6 +46,9 @@ func (o *output) write(c skerry.Chunk) error {
 	}
 	o.app.words.endStatus()
 	_, err := w.Write(c.Data)
+	if n := len(c.Data); c.Stream != skerry.Stderr && n > 0 && o.onScreen {
+		o.app.words.printed(c.Data[n-1])
+	}
 	return err
 }
 

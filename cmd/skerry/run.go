@@ -210,6 +210,8 @@ func (a *app) doRun(ctx context.Context, c *config.Config, o runOptions) error {
 			a.words.note(n)
 		}
 	}
+	spec.Sandbox.Progress = a.progress.phase
+	defer a.progress.endPhase()
 	if o.detach {
 		return a.doDetach(ctx, b, spec, o)
 	}
@@ -237,10 +239,12 @@ func (a *app) doRun(ctx context.Context, c *config.Config, o runOptions) error {
 			return err
 		}
 		r := skerry.Run(ctx, b, spec)
+		a.progress.endPhase()
 		out.close()
 		return a.finish(ctx, r, false, broken)
 	}
 	r := skerry.Run(ctx, b, spec)
+	a.progress.endPhase()
 	r.Warnings = append(r.Warnings, notes...)
 	return a.finish(ctx, r, true, false)
 }
@@ -266,6 +270,7 @@ func (o runOptions) checkDetach() error {
 
 func (a *app) doDetach(ctx context.Context, b skerry.Backend, spec skerry.RunSpec, o runOptions) error {
 	info, err := skerry.Detach(ctx, b, spec)
+	a.progress.endPhase()
 	if err != nil {
 		return runError(spec.Sandbox.Name, err)
 	}

@@ -56,9 +56,11 @@ func (a *app) fetchArtifacts(cmd *cobra.Command, s skerry.Sandbox, dir string, v
 		return err
 	}
 	defer dst.close()
+	end := a.progress.begin("fetching artifacts")
 	files, warnings, err := skerry.Collect(cmd.Context(), s, skerry.RunSpec{
 		Artifact: dst.create, ArtifactBytes: c.Artifacts.Each, ArtifactsBytes: c.Artifacts.Total,
 	})
+	end()
 	if err != nil {
 		return runError(v.ID, err)
 	}

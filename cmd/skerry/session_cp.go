@@ -48,6 +48,9 @@ copy. Links that lead out of it are left out, and a note tells so.`,
 				return err
 			}
 			defer s.Close()
+			if src.path != "-" && dest.path != "-" { // else the terminal may be one end of it
+				defer a.progress.begin("copying " + src.path)()
+			}
 			if dest.session != "" {
 				err = a.copyIn(cmd.Context(), s.Files(), src.path, dest.path)
 			} else {

@@ -28,13 +28,18 @@ func (a *app) verifyCommand() *cobra.Command {
 				return err
 			}
 			cfg := verify.Config{Backend: b, SameHost: b.Name() == "local", Only: args}
+			const doing = "attacking a sandbox"
+			end := a.progress.begin(doing)
 			var each func(verify.Line)
 			if !asJSON {
 				each = func(l verify.Line) {
+					end()
 					fmt.Fprintf(a.stdout, "%-10s  %-22s %s\n%-10s  %s\n", l.Status, l.Name, oneLine(l.Tried), "", oneLine(l.Detail))
+					end = a.progress.begin(doing)
 				}
 			}
 			lines, err := verify.Run(cmd.Context(), cfg, each)
+			end()
 			if err != nil {
 				return named("backend", b.Name(), err, "")
 			}

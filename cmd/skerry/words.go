@@ -32,6 +32,14 @@ func (w *words) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// printed notes the last byte of what went to stdout, where that is the same
+// terminal.
+func (w *words) printed(last byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.midLine = last != '\n'
+}
+
 // fail tells an error and its likely fix.
 func (w *words) fail(message, hint string) {
 	w.say("error", message)
