@@ -33,7 +33,8 @@ type app struct {
 	isTerminal  func(any) bool
 
 	configPath string
-	progress   *progress // nil where nobody would see it
+	settings   *config.Config // once they were loaded
+	progress   *progress      // nil where nobody would see it
 
 	mu       sync.Mutex
 	restores []func() // the terminal's settings, when they were changed
@@ -74,7 +75,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 	if _, ours := errors.AsType[*skerry.Error](err); !ours && hint == "" && !isSystemError(err) {
 		hint = fmt.Sprintf("see %s --help", cmd.CommandPath())
 	}
-	r := emptyResult()
+	r := a.resultOfFailure(cmd)
 	r.SetError(err)
 	r.Outcome, r.Hint = outcomeOfFailure(err), hint
 	if context.Cause(ctx) != nil {
@@ -92,6 +93,28 @@ func (a *app) run(ctx context.Context, args []string) int {
 		a.words.fail(err.Error(), r.Hint)
 	}
 	return codeFor(r)
+}
+
+// resultOfFailure is the result of a command of which nothing came, with what
+// is known of it.
+func (a *app) resultOfFailure(cmd *cobra.Command) skerry.Result {
+	r := emptyResult()
+	if !wantsResult(cmd) {
+		return r
+	}
+	if f := cmd.Flags().Lookup("id"); f != nil {
+		r.ID = f.Value.String()
+	}
+	if cmd.Parent().Name() == "session" {
+		r.Session = cmd.Flags().Arg(0)
+	}
+	if a.settings == nil {
+		_, _ = a.config(cmd) // what is wrong with the settings is no news here
+	}
+	if a.settings != nil {
+		r.Org, r.Backend = a.settings.Org, a.settings.Backend
+	}
+	return r
 }
 
 // settingAnnotation ties a flag to the setting that it overrides.
@@ -116,7 +139,11 @@ func (a *app) config(cmd *cobra.Command) (*config.Config, error) {
 			o.Flags = append(o.Flags, config.Override{Key: key[0], Flag: "--" + f.Name, Value: f.Value.String()})
 		}
 	})
-	return config.Load(o)
+	c, err := config.Load(o)
+	if err == nil {
+		a.settings = c
+	}
+	return c, err
 }
 
 // backend loads the settings and makes the backend they name.

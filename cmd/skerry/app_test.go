@@ -147,6 +147,31 @@ func TestUsageErrorWithJSONIsAResult(t *testing.T) {
 	if err := json.Unmarshal([]byte(got.stdout), &r); err != nil || got.code != 125 || r.Outcome != skerry.Refused || r.Reason == "" || r.Hint == "" {
 		t.Errorf("got %+v (%v), want one refused result", got, err)
 	}
+	for _, args := range [][]string{
+		{"run", "--json", "--org", "ours", "--id", "x", "-l", "klingon", "-c", "x"},
+		{"run", "--json", "--org", "ours", "--id", "x", "--stdin", "no-such-file", "-l", "bash", "-c", "x"},
+		{"run", "--json", "--org", "ours", "--id", "x", "no-such-file.py"},
+		{"run", "--json", "--org", "ours", "--id", "x", "--nonsense"},
+		{"session", "exec", "--json", "--org", "ours", "--id", "x", "work"},
+	} {
+		got := invoke(t.Context(), newFake(says(0, "")), "", nil, args...)
+		var r skerry.Result
+		if err := json.Unmarshal([]byte(got.stdout), &r); err != nil || r.Backend != "local" || r.Org != "ours" || r.ID != "x" || r.Session != "" && r.Session != "work" {
+			t.Errorf("%q gave %+v (%v), want a result with what is known", args, got, err)
+		}
+	}
+}
+
+func TestSessionNamesThatNoPathCouldHold(t *testing.T) {
+	for _, name := range []string{"a:b", "a/b", `a\b`, ":", "/"} {
+		b := newFake(says(0, ""))
+		for _, args := range [][]string{{"session", "create", name}, {"session", "exec", "--create", name, "--", "true"}} {
+			got := invoke(t.Context(), b, "", nil, args...)
+			if got.code != 125 || !strings.Contains(got.stderr, "session cp addresses a file as NAME:PATH") || !strings.Contains(got.stderr, "hint: ") || len(b.created) != 0 {
+				t.Errorf("%q gave %+v", args, got)
+			}
+		}
+	}
 }
 
 // B058: whatever a program writes, --json is JSON.

@@ -24,7 +24,8 @@ func (a *app) sessionCreateCommand() *cobra.Command {
 		Use: "create NAME", Short: "Make a session", Args: wantArgs(1, 1),
 		Long: `Make a session: a sandbox that lasts, with the state of a shell. It ends at its
 time to live (--ttl), when nothing happens in it for --idle, or with
-skerry session rm. A name that exists is refused.
+skerry session rm. A name that exists is refused, and so is one that holds a
+colon or a slash: skerry session cp writes NAME:PATH.
 
 A persistent session keeps its workspace and HOME when it ends; the next create
 of the same name finds them again.`,
@@ -69,6 +70,9 @@ func (o *createOptions) flags(f *pflag.FlagSet) {
 }
 
 func (o createOptions) spec(c *config.Config, name string, caller func(string) (string, bool)) (skerry.SandboxSpec, error) {
+	if err := checkSessionName(name); err != nil {
+		return skerry.SandboxSpec{}, err
+	}
 	spec := sandboxSpec(c, skerry.Language{})
 	spec.Kind, spec.Name = skerry.SessionKind, name
 	spec.TTL, spec.Idle, spec.Persistent = c.Timeouts.TTL, c.Timeouts.Idle, o.persistent
