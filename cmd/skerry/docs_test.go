@@ -9,9 +9,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/skerry-run/skerry"
 )
 
 // step is one command of a console block in a document, with what the document
@@ -86,6 +89,23 @@ func TestTheDocumentsTellTheTruth(t *testing.T) {
 				shell.run(s)
 			}
 		})
+	}
+}
+
+// TestTheDocumentNamesEveryField looks for every field of a result object.
+func TestTheDocumentNamesEveryField(t *testing.T) {
+	text, err := os.ReadFile("../../docs/cli.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range []any{skerry.Result{}, skerry.Truncation{}, skerry.Usage{}, skerry.Artifact{}, sandboxView{}, commandLine{}, detached{}, started{}} {
+		of := reflect.TypeOf(v)
+		for i := range of.NumField() {
+			name, _, _ := strings.Cut(of.Field(i).Tag.Get("json"), ",")
+			if name != "" && !strings.Contains(string(text), "`"+name+"`") {
+				t.Errorf("docs/cli.md does not say what %s of %s is", name, of.Name())
+			}
+		}
 	}
 }
 
