@@ -43,7 +43,21 @@ func beClient() {
 	}
 }
 
-func startClient(t *testing.T, state string) *exec.Cmd {
+// beSessionMaker is a client that makes one session, and stays.
+func beSessionMaker() {
+	b, err := New(Config{StateDir: os.Getenv(childState), Init: os.Getenv("SKERRY_TEST_INIT")})
+	if err == nil {
+		_, err = b.Create(context.Background(), skerry.SandboxSpec{Ref: session("made"), TTL: 10 * time.Minute})
+	}
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	select {}
+}
+
+// startClient starts a client of that mode of TestMain.
+func startClient(t *testing.T, state, mode string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -54,7 +68,7 @@ func startClient(t *testing.T, state string) *exec.Cmd {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), childState+"="+state, childMode+"=run", "SKERRY_TEST_INIT="+path)
+	cmd.Env = append(os.Environ(), childState+"="+state, childMode+"="+mode, "SKERRY_TEST_INIT="+path)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -77,22 +91,121 @@ func nothingLeftWithin(t *testing.T, b *Backend, after string) {
 	t.Errorf("%s: %v later there is still %q", after, limit, got)
 }
 
-// moments is how many random moments of a run a client is killed at.
-func moments(t *testing.T) int {
+// moments are random moments at which a client is killed. They follow what the
+// machine is able to: a client that had no sandbox yet lets the next one live
+// longer, another one shorter.
+type moments struct {
+	begins   time.Duration // about how long a client needs to have a sandbox
+	met, all int           // kills that met one, and all kills
+}
+
+func (*moments) count() int {
 	if testing.Short() {
 		return 10
 	}
 	return 100
 }
 
+// wait waits until the next moment. The first one, which tells how long a
+// client needs, is when its first sandbox appears.
+func (m *moments) wait(b *Backend) time.Duration {
+	const (
+		enough = 150 * time.Millisecond // for a sandbox to be made, used and removed
+		never  = time.Minute
+	)
+	var after time.Duration
+	if m.begins == 0 {
+		for start := time.Now(); boxesOf(b) == 0 && m.begins < never; m.begins = time.Since(start) {
+			time.Sleep(time.Millisecond)
+		}
+		after = m.begins
+	} else {
+		after = m.begins/2 + time.Duration(rand.Int64N(int64(m.begins/2+enough)))
+		time.Sleep(after) // the moment itself, not a wait for something
+	}
+	m.all++
+	if boxesOf(b) > 0 {
+		m.met++
+		m.begins -= m.begins / 16
+	} else {
+		m.begins += m.begins / 4
+	}
+	return after
+}
+
+// check sees to it that enough kills met what they are for.
+func (m *moments) check(t *testing.T) {
+	t.Helper()
+	t.Logf("%d of %d kills met a sandbox", m.met, m.all)
+	if m.met*3 < m.all {
+		t.Errorf("only %d of %d kills met a sandbox: the others show nothing", m.met, m.all)
+	}
+}
+
+// boxesOf counts the boxes of b, without a look at anything else.
+func boxesOf(b *Backend) int {
+	entries, _ := os.ReadDir(filepath.Join(b.dirs.Run, "boxes")) // not there before the first client
+	return len(entries)
+}
+
+// A session whose maker is killed while it is made is whole, or it never was.
+func TestClientKilledWhileItMakesASession(t *testing.T) {
+	state := newState(t)
+	b := backendAt(t, state)
+	ref := session("made")
+	var moment moments
+	whole, never := 0, 0
+	for range moment.count() {
+		client := startClient(t, state, "session")
+		after := moment.wait(b)
+		met := boxesOf(b) > 0
+		client.Process.Kill()
+		client.Wait()
+		ctx := within(t, time.Minute)
+		for {
+			if len(left(t, b)) == 0 {
+				if met {
+					never++
+				}
+				break
+			}
+			// While it is on its way out it may answer for the last time.
+			if works(ctx, b, ref) && b.Delete(ctx, ref, skerry.DeleteOptions{}) == nil {
+				whole++
+				break
+			}
+			if ctx.Err() != nil {
+				t.Fatalf("killed after %v: there is still %q, and no session", after, left(t, b))
+			}
+		}
+		nothingLeftWithin(t, b, fmt.Sprint("maker killed after ", after))
+		if t.Failed() {
+			return
+		}
+	}
+	t.Logf("%d sessions were whole, %d ended while they were made", whole, never)
+	moment.check(t)
+}
+
+// works says whether a command can be run in a sandbox.
+func works(ctx context.Context, b *Backend, ref skerry.Ref) bool {
+	s, err := b.Open(ctx, ref)
+	if err != nil {
+		return false
+	}
+	defer s.Close()
+	r := skerry.Exec(ctx, s, skerry.ExecSpec{Command: skerry.CommandSpec{ID: "works", Argv: []string{"true"}}})
+	return r.Outcome == skerry.Exited
+}
+
 // B154, B160: whenever the client is killed, its supervisor removes everything.
 func TestClientKilledAtAnyMoment(t *testing.T) {
 	state := newState(t)
 	b := backendAt(t, state)
-	for range moments(t) {
-		client := startClient(t, state)
-		after := time.Duration(rand.Int64N(int64(150 * time.Millisecond)))
-		time.Sleep(after)
+	var moment moments
+	for range moment.count() {
+		client := startClient(t, state, "run")
+		after := moment.wait(b)
 		client.Process.Kill()
 		client.Wait()
 		nothingLeftWithin(t, b, fmt.Sprint("client killed after ", after))
@@ -100,6 +213,7 @@ func TestClientKilledAtAnyMoment(t *testing.T) {
 			return
 		}
 	}
+	moment.check(t)
 }
 
 // With the supervisor killed as well, nothing runs on, and the next start
@@ -107,10 +221,10 @@ func TestClientKilledAtAnyMoment(t *testing.T) {
 func TestClientAndSupervisorKilledAtAnyMoment(t *testing.T) {
 	state := newState(t)
 	b := backendAt(t, state)
-	for range moments(t) {
-		client := startClient(t, state)
-		after := time.Duration(rand.Int64N(int64(150 * time.Millisecond)))
-		time.Sleep(after)
+	var moment moments
+	for range moment.count() {
+		client := startClient(t, state, "run")
+		after := moment.wait(b)
 		var ended []int
 		for _, pid := range childrenOf(client.Process.Pid) {
 			if fd, err := unix.PidfdOpen(pid, 0); err == nil {
@@ -132,6 +246,7 @@ func TestClientAndSupervisorKilledAtAnyMoment(t *testing.T) {
 			return
 		}
 	}
+	moment.check(t)
 }
 
 // childrenOf gives the pids of a process's children.

@@ -36,6 +36,8 @@ func TestMain(m *testing.M) {
 	switch os.Getenv(childMode) {
 	case "run":
 		beClient()
+	case "session":
+		beSessionMaker()
 	case "reach":
 		beReacher()
 	}

@@ -41,11 +41,11 @@ func newWorld(t *testing.T) world {
 		t.Skip("making network namespaces needs root")
 	}
 	if err := hostnet.Available(true); err != nil {
-		t.Skip(err)
+		cannot(t, err)
 	}
 	runtime.LockOSThread() // never unlocked: the thread keeps its namespace, and is thrown away with it
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-		t.Skip(err)
+		cannot(t, err)
 	}
 	ready, stop := make(chan int), make(chan struct{})
 	t.Cleanup(func() { close(stop) })
@@ -337,7 +337,7 @@ func TestInternetAsAnOrdinaryUser(t *testing.T) {
 	uid := ordinaryUser(t)
 	w := newWorld(t)
 	if hostnet.Available(true) != nil || hasProgram("pasta", "nsenter", "setpriv") != nil {
-		t.Skip(hasProgram("pasta", "nsenter", "setpriv"))
+		cannot(t, hasProgram("pasta", "nsenter", "setpriv"))
 	}
 	path, err := theInit()
 	if err != nil {
