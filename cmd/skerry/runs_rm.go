@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
 
 	"github.com/skerry-run/skerry"
@@ -26,6 +28,9 @@ func (a *app) removeSandboxes(cmd *cobra.Command, kind skerry.SandboxKind, names
 	for _, name := range names {
 		ref := skerry.Ref{Kind: kind, Org: c.Org, Name: name}
 		err := ref.Validate()
+		if err == nil && kind == skerry.RunKind {
+			opts.Ended = endOf(cmd.Context(), b, ref)
+		}
 		if err == nil {
 			err = b.Delete(cmd.Context(), ref, opts)
 		}
@@ -43,4 +48,19 @@ func (a *app) removeSandboxes(cmd *cobra.Command, kind skerry.SandboxKind, names
 		return exitCode(exitOurs)
 	}
 	return nil
+}
+
+// endOf gives how a run ended, for the note that stays of it; nil when it has
+// not ended or can't be asked.
+func endOf(ctx context.Context, b skerry.Backend, ref skerry.Ref) *skerry.Exit {
+	s, err := b.Open(ctx, ref)
+	if err != nil {
+		return nil
+	}
+	defer s.Close()
+	info, err := commandInfo(ctx, s, skerry.RunCommandID)
+	if err != nil {
+		return nil
+	}
+	return info.Exit
 }
