@@ -3,6 +3,7 @@
 package initd
 
 import (
+	"os"
 	"runtime"
 	"sync"
 	"syscall"
@@ -32,6 +33,9 @@ func newReaper() *reaper {
 func (r *reaper) fork(path string, argv []string, attr *syscall.ProcAttr) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	// The child is ours only after its exec. Until then user code that guesses
+	// its id can stop it, and we wait for it with the lock held.
+	defer every(resumePause, resumeChildren)()
 	pid, err := syscall.ForkExec(path, argv, attr)
 	if err != nil {
 		return 0, err
@@ -42,6 +46,32 @@ func (r *reaper) fork(path string, argv []string, attr *syscall.ProcAttr) (int, 
 	default:
 	}
 	return pid, nil
+}
+
+// every calls fn again and again, until stop is called.
+func every(pause time.Duration, fn func()) (stop func()) {
+	done := make(chan struct{})
+	go func() {
+		for {
+			select {
+			case <-done:
+				return
+			case <-time.After(pause):
+				fn()
+			}
+		}
+	}()
+	return func() { close(done) }
+}
+
+// resumeChildren lets every child of the init go on. It takes no lock.
+func resumeChildren() {
+	self := os.Getpid()
+	eachProcess(func(pid, parent int) {
+		if parent == self {
+			_ = syscall.Kill(pid, syscall.SIGCONT)
+		}
+	})
 }
 
 // alive says whether a child that fork made has not been reaped.

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -57,6 +58,9 @@ func ServeMain(args []string, stderr io.Writer) int {
 
 func serve(configFD, controlFD int, listen string) error {
 	swallowSignals()
+	// A fork that user code holds up takes a processor with it: another one is
+	// needed to end that.
+	runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))
 	debug.SetGCPercent(50) // memory of the init is memory that user code can't have
 	raiseOwnFiles()
 	config, err := readConfigFD(configFD)

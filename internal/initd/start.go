@@ -111,8 +111,7 @@ const startPatience = 30 * time.Second
 func (s *Server) begin(k *keeper, p *prepared) (packet, error) {
 	k.resume()
 	// A program that was stopped on its way to exec holds its keeper up.
-	resume := time.AfterFunc(resumePause, func() { below(k.pid).signal(syscall.SIGCONT) })
-	defer resume.Stop()
+	defer every(resumePause, func() { below(k.pid).signal(syscall.SIGCONT) })()
 	limit := time.AfterFunc(startPatience, func() { s.reaper.kill(k.pid) })
 	defer limit.Stop()
 	if err := k.start(p.req, p.theirs); err != nil {
