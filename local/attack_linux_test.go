@@ -293,6 +293,30 @@ for k in kids: os.kill(k, 9)
 	}
 }
 
+// An init that was taken over could not fill the host's disk through its spools.
+func TestTheInitItselfHasBounds(t *testing.T) {
+	b := newBackend(t)
+	ref := session("init")
+	mustCreate(t, b, skerry.SandboxSpec{Ref: ref}).Close()
+	r, _, err := b.dirs.Find(ref.Key())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, bwrapPID := range childrenOf(r.Supervisor.PID) {
+		for _, pid := range append(childrenOf(bwrapPID), bwrapPID) {
+			text, err := os.ReadFile(fmt.Sprintf("/proc/%d/limits", pid))
+			if err != nil {
+				continue // the init lets nobody look but root
+			}
+			for line := range strings.Lines(string(text)) {
+				if strings.HasPrefix(line, "Max file size") && strings.Contains(line, "unlimited  ") && strings.Count(line, "unlimited") > 1 {
+					t.Errorf("process %d: %s", pid, line)
+				}
+			}
+		}
+	}
+}
+
 // B189: making mount points must not litter the host.
 func TestTheHostsFoldersStayAsTheyWere(t *testing.T) {
 	list := func() string {

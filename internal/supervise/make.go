@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -57,6 +58,9 @@ func (s *supervisor) make() error {
 
 	if err := s.makeGroup(); err != nil {
 		return err
+	}
+	if err := limitFiles(s.order.Record.Limits); err != nil {
+		return internal(err)
 	}
 	s.launch = l
 	err = l.start(s.order.Bwrap, s.order.Dirs.Mark(s.order.Record.Key), s.order.Record.UID, &child, argsFD,
@@ -135,6 +139,35 @@ func (l *launch) openPipes(child *filesForChild, mode skerry.NetworkMode) (args,
 		l.hold, hold = holdW, child.add(holdR)
 	}
 	return args, status, hold, nil
+}
+
+const (
+	maxInitFiles = 16384
+	spoolMargin  = skerry.MiB // a spool file may be a little longer than what it keeps
+)
+
+// limitFiles bounds what an init that was taken over could do to the host's
+// disk: how large one of its files may be, and how many it may hold open. We
+// set it for ourselves, and bwrap inherits it: even root may lack the right to
+// set the limits of a process of another user.
+func limitFiles(l skerry.Limits) error {
+	for resource, most := range map[int]uint64{
+		unix.RLIMIT_FSIZE:  uint64(max(l.WorkspaceBytes, skerry.DefaultSpoolBytes) + spoolMargin),
+		unix.RLIMIT_NOFILE: maxInitFiles,
+	} {
+		// syscall, not unix: the runtime must know that the limit is ours, or it
+		// would give children the one that it found at its start.
+		var now syscall.Rlimit
+		if err := syscall.Getrlimit(resource, &now); err != nil {
+			return fmt.Errorf("read limit: %w", err)
+		}
+		want := syscall.Rlimit{Max: min(most, now.Max)}
+		want.Cur = min(now.Cur, want.Max)
+		if err := syscall.Setrlimit(resource, &want); err != nil {
+			return fmt.Errorf("set limit: %w", err)
+		}
+	}
+	return nil
 }
 
 // makeGroup makes the control groups that are permitted.
