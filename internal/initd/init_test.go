@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/experimental"
@@ -57,7 +58,11 @@ func buildAndRun(m *testing.M) (int, error) {
 	if err := os.Chmod(initBinary, 0o111); err != nil {
 		return 0, err
 	}
-	return m.Run(), nil
+	code := m.Run()
+	if code == 0 {
+		err = goleak.Find()
+	}
+	return code, err
 }
 
 // testUID is whose processes the sandboxes of tests are when root runs them:
