@@ -131,7 +131,26 @@ func (d Dirs) Spool() (*os.File, error) {
 
 // Sweep forgets notes past their time and removes what purges left. What
 // belongs to a sandbox is not touched.
-func (d Dirs) Sweep() error { return errors.Join(d.prune(), d.sweepPurged(), d.sweepUnfinished()) }
+func (d Dirs) Sweep() error {
+	errs := []error{d.sweepPurged(), d.sweepUnfinished()}
+	if d.pruneIsDue() {
+		errs = append(errs, d.prune())
+	}
+	return errors.Join(errs...)
+}
+
+// pruneInterval is how long a note may lie there past its time, where nobody
+// takes it for one any more. There may be one for each run of a day.
+const pruneInterval = time.Minute
+
+// pruneIsDue says so to one caller in each interval, of all processes.
+func (d Dirs) pruneIsDue() bool {
+	stamp := filepath.Join(d.State, "pruned")
+	if fi, err := os.Stat(stamp); err == nil && time.Since(fi.ModTime()) < pruneInterval {
+		return false
+	}
+	return os.WriteFile(stamp, nil, 0o600) == nil // truncating sets its time
+}
 
 // sweepUnfinished removes boxes that never got their name.
 func (d Dirs) sweepUnfinished() error {
