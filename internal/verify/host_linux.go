@@ -64,6 +64,11 @@ func plant(ctx context.Context) (_ *host, err error) {
 	if err := h.canary.Start(); err != nil {
 		return h, err
 	}
+	// Start returns in the middle of the exec, a moment before the arguments
+	// can be read.
+	for end := time.Now().Add(exchangePatience); h.alive("host-processes") != nil && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
 	h.shmKey = int(time.Now().UnixNano() & 0x3fffffff)
 	h.shmID, h.shmErr = unix.SysvShmGet(h.shmKey, 4096, unix.IPC_CREAT|unix.IPC_EXCL|0o666)
 	return h, nil
