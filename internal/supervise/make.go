@@ -336,6 +336,8 @@ func hintFor(text string) string {
 		return "user namespaces are restricted here; skerry doctor says by what, and how to permit them to bubblewrap alone"
 	case strings.Contains(strings.ToLower(text), "unknown option"):
 		return fmt.Sprintf("bubblewrap %v or later is needed; %s", bwrap.Needed, bwrap.InstallHint)
+	case strings.Contains(text, "execvp") && strings.Contains(text, "Permission denied"):
+		return "the state folder may lie on a file system that is mounted noexec; choose another one"
 	}
 	return "skerry doctor checks what sandboxes need"
 }

@@ -84,7 +84,8 @@ func TestHints(t *testing.T) {
 		"bwrap: loopback: Failed RTM_NEWADDR: Operation not permitted":    "user namespaces",
 		"bwrap: No permissions to create new namespace, likely because …": "user namespaces",
 		"bwrap: Unknown option --size":                                    "0.8",
-		"something else":                                                  "doctor",
+		"bwrap: execvp /run/skerry/init: Permission denied":               "noexec",
+		"something else": "doctor",
 	} {
 		if got := hintFor(said); !strings.Contains(got, want) {
 			t.Errorf("%q: %q", said, got)
