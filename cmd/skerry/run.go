@@ -72,7 +72,7 @@ that start with # are skipped.`,
 	f.StringVarP(&o.program.language, "language", "l", "", "python, bash, node, or one of the configuration; aliases work (py, sh, js)")
 	f.StringVarP(&o.program.code, "code", "c", "", "the code itself")
 	limitFlags(f)
-	settingFlag(f, "timeout", "timeouts.run", "end the program after this time, from 1ms to 720h (default 60s)")
+	settingFlag(f, "timeout", "timeouts.run", "end the program after this time, from 1ms to timeouts.max, within timeouts.max_ttl (default 60s)")
 	f.StringArrayVarP(&o.inputs, "file", "f", nil, "send a file or folder: SRC or SRC:DEST (repeatable)")
 	f.StringVarP(&o.outputDir, "output", "o", "", "folder for what the program leaves under output/")
 	environmentFlagsOn(f, &o.env)

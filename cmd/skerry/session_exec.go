@@ -70,7 +70,7 @@ command, never a second one.`,
 	f := cmd.Flags()
 	f.BoolVar(&o.create, "create", false, "make the session when it does not exist; the flags of session create shape it")
 	o.creation.flags(f)
-	settingFlag(f, "timeout", "timeouts.command", "end the command after this time, from 1ms to 720h (default 120s, with -b none)")
+	settingFlag(f, "timeout", "timeouts.command", "end the command after this time, from 1ms to timeouts.max (default 120s, with -b none)")
 	f.BoolVarP(&o.background, "background", "b", false, "print the command's id and return")
 	environmentFlagsOn(f, &o.env)
 	stdinFlagsOn(f, &o.stdin)
