@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/skerry-run/skerry"
 )
 
@@ -50,6 +52,12 @@ func TestMain(m *testing.M) {
 	}
 	testDir = dir
 	code := m.Run()
+	if code == 0 {
+		if err := goleak.Find(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
 	if err := os.RemoveAll(dir); err != nil && code == 0 {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
