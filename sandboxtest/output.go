@@ -126,7 +126,7 @@ func testOutput(t *testing.T, s *suite) {
 		}
 	})
 
-	t.Run("of a program that ends at once is whole", func(t *testing.T) { // B048, B049, B062, B015
+	t.Run("of a program that ends at once is whole", func(t *testing.T) { // B048, B049, B052, B062, B015
 		b := b.on(t)
 		for i := range 50 {
 			text := fmt.Sprintf("tail-only %d", i)

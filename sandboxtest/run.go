@@ -254,7 +254,7 @@ func testRun(t *testing.T, s *suite) {
 		}
 	})
 
-	t.Run("many in a row are all whole", func(t *testing.T) { // B049
+	t.Run("many in a row are all whole", func(t *testing.T) { // B049, B055
 		for i := range 20 {
 			if r := run(t, spec(argv("printf", "x"+itoa(i)))); r.Stdout != "x"+itoa(i) || r.Outcome != skerry.Exited {
 				t.Errorf("result %+v", r)

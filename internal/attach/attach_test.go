@@ -92,7 +92,7 @@ func TestTheCallersErrorEndsOutput(t *testing.T) {
 	}
 }
 
-func TestStdinArrivesWhole(t *testing.T) { // B001
+func TestStdinArrivesWhole(t *testing.T) { // B001, B002
 	for _, n := range []int{0, 1, stdinWindow, 5 << 20} {
 		f := newFake()
 		fc, end := f.run("1")

@@ -205,7 +205,7 @@ func each(t *testing.T, n int, f func(int) error) {
 	wg.Wait()
 }
 
-func TestManyCutsAtRandomLoseNoOutput(t *testing.T) {
+func TestManyCutsAtRandomLoseNoOutput(t *testing.T) { // B054
 	stdout, stderr := numbered("out", 3_000_000), numbered("err", 1_000_000)
 	f := newFake()
 	f.add("1", stdout, stderr)
