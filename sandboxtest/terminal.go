@@ -55,15 +55,23 @@ func testTerminal(t *testing.T, s *suite) {
 
 	t.Run("takes lines, interrupts and end of file", func(t *testing.T) {
 		b := b.on(t)
-		c := b.start(onTerminal(argv("bash", "--norc", "-i"), 80, 24))
+		spec := onTerminal(argv("bash", "--norc", "-i"), 80, 24)
+		spec.Env = map[string]string{"PS1": "ready> "}
+		c := b.start(spec)
 		term := b.dial(c)
+		// Each line waits for the prompt: what is typed before it is taken by
+		// the terminal's own line discipline, or dropped by an interrupt.
+		term.expect("ready> ")
 		term.send("echo $((6*7))-first\r")
 		term.expect("42-first\r\n")
+		term.expect("ready> ")
 		term.send("sleep 1000\r")
 		b.until("it sleeps", func() bool { return b.processes("sleep 1000") != "0" })
 		term.send("\x03")
+		term.expect("ready> ")
 		term.send("echo $((6*7))-second\r")
 		term.expect("42-second\r\n")
+		term.expect("ready> ")
 		term.send("\x04")
 		b.wait(c)
 	})
