@@ -154,25 +154,3 @@ func matches(want, got string) bool {
 	pattern := strings.ReplaceAll(regexp.QuoteMeta(want), "…", "[^\n]*")
 	return regexp.MustCompile("^" + pattern + "$").MatchString(got)
 }
-
-// binaries builds skerry and skerry-init and gives the folder they are in.
-func binaries(t *testing.T) string {
-	t.Helper()
-	if _, err := exec.LookPath("bwrap"); err != nil {
-		t.Skip("bubblewrap is not installed")
-	}
-	dir, err := os.MkdirTemp("", "skerry-docs-") // not t.TempDir: the users that sandboxes run as must reach it
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	build := exec.Command("go", "build", "-o", dir+"/", ".", "../skerry-init")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
-	return dir
-}

@@ -21,24 +21,8 @@ import (
 // "skerry ARGS…" runs the command line, and "status N" then compares its exit
 // code; [root] holds where limits of memory can be set.
 func TestScripts(t *testing.T) {
-	if _, err := exec.LookPath("bwrap"); err != nil {
-		t.Skip("bubblewrap is not installed")
-	}
-	// Not t.TempDir: the users that sandboxes run as must reach it.
-	dir, err := os.MkdirTemp("", "skerry-cli-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	bin, state := filepath.Join(dir, "bin"), filepath.Join(dir, "state")
-	build := exec.Command("go", "build", "-o", bin+"/", ".", "../skerry-init")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
+	bin := binaries(t)
+	state := filepath.Join(bin, "state")
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
