@@ -94,10 +94,6 @@ type boxSetup struct {
 	enter  string   // a cgroup.procs to enter first
 }
 
-func withArgs(args ...string) boxOption {
-	return func(s *boxSetup) { s.args = append(s.args, args...) }
-}
-
 // newBox starts an init. It ends with the test.
 func newBox(t testing.TB, config Config, options ...boxOption) *box {
 	t.Helper()

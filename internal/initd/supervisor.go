@@ -18,10 +18,9 @@ const spoolWait = 2 * time.Second
 type supervisor struct {
 	line   *control.Line
 	server *Server
-	send   chan struct{}   // a token: who has it may send
-	asked  chan struct{}   // a token: who has it may ask for a file
-	files  chan *os.File   // files that were asked for
-	conns  chan<- net.Conn // accepted connections
+	send   chan struct{} // a token: who has it may send
+	asked  chan struct{} // a token: who has it may ask for a file
+	files  chan *os.File // files that were asked for
 }
 
 func newSupervisor(line *control.Line, s *Server) *supervisor {
