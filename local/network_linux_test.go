@@ -8,10 +8,8 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
-	"os/user"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -427,13 +425,7 @@ func ordinaryUser(t *testing.T) int {
 	if os.Geteuid() != 0 {
 		t.Skip("becoming another user needs root")
 	}
-	const nobody = 65534
-	if u, err := user.Lookup("tester"); err == nil {
-		if id, err := strconv.Atoi(u.Uid); err == nil {
-			return id
-		}
-	}
-	return nobody
+	return ordinaryID
 }
 
 func hasProgram(names ...string) error {
