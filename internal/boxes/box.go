@@ -22,6 +22,13 @@ const (
 	errorName  = "error"
 )
 
+// Folders beside the boxes that are not one yet, or no more. Nobody looks into
+// them, and a sweep removes what a crash left.
+const (
+	newPrefix = ".new-"
+	oldPrefix = ".old-"
+)
+
 // Box is the folder of one sandbox, with its lock held by this process.
 type Box struct {
 	Dir    string
@@ -56,7 +63,7 @@ func (d Dirs) Claim(r *Record, choose func(others []Record) error) (*Box, error)
 	}
 	// Before the folder appears nobody looks for it, so its lock, made under
 	// another name, is held from the first moment at which it can be seen.
-	tmp, err := os.MkdirTemp(d.boxes(), ".new-")
+	tmp, err := os.MkdirTemp(d.boxes(), newPrefix)
 	if err != nil {
 		return nil, err
 	}
@@ -91,24 +98,24 @@ func (d Dirs) TakeDead(key string) (*Box, error) {
 	}
 	defer unlock()
 	b := &Box{Dir: filepath.Join(d.boxes(), key)}
-	if b.lock, err = os.OpenFile(filepath.Join(b.Dir, lockName), os.O_RDWR, 0); err != nil {
-		if !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
-		}
-		if _, err := os.Lstat(b.Dir); err != nil {
-			return nil, nil
-		}
-		// Half removed: its lock went first.
-		if b.lock, err = os.OpenFile(filepath.Join(b.Dir, lockName), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
-			return nil, err
-		}
+	path := filepath.Join(b.Dir, lockName)
+	b.lock, err = os.OpenFile(path, os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		// Of a box that still is there somebody deleted the lock by hand.
+		b.lock, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
 	}
 	ok, err := tryLock(b.lock)
 	for end := time.Now().Add(orphanLimit); err == nil && !ok && d.orphaned(key) && time.Now().Before(end); {
 		time.Sleep(lockPause)
 		ok, err = tryLock(b.lock)
 	}
-	if err != nil || !ok {
+	if err != nil || !ok || !isAt(b.lock, path) { // not there: its owner removed the box meanwhile
 		b.lock.Close()
 		return nil, err
 	}
@@ -142,17 +149,18 @@ func (b *Box) Complain(err error) {
 	_ = os.WriteFile(filepath.Join(b.Dir, errorName), []byte(err.Error()+"\n"), 0o600)
 }
 
-// Remove removes the box. The lock is held until the folder is gone.
+// Remove removes the box. Its name is free at one moment, so that nobody meets
+// half of it; the lock is held until everything is gone.
 func (b *Box) Remove() error {
 	defer b.lock.Close()
-	// The lock's file goes last, so that what is left after a crash in between
-	// still is a box.
-	for _, n := range []string{socketName, recordName, endingName, errorName} {
-		if err := os.Remove(filepath.Join(b.Dir, n)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("remove box: %w", err)
-		}
+	old, err := os.MkdirTemp(filepath.Dir(b.Dir), oldPrefix)
+	if err == nil {
+		err = os.Rename(b.Dir, filepath.Join(old, "box"))
 	}
-	return os.RemoveAll(b.Dir)
+	if err = errors.Join(err, os.RemoveAll(old)); err != nil {
+		return fmt.Errorf("remove box: %w", err)
+	}
+	return nil
 }
 
 const (
@@ -198,6 +206,16 @@ func tryLock(f *os.File) (bool, error) {
 		return false, fmt.Errorf("lock %s: %w", f.Name(), err)
 	}
 	return true, nil
+}
+
+// isAt says whether path still is the open file f.
+func isAt(f *os.File, path string) bool {
+	have, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	there, err := os.Lstat(path)
+	return err == nil && os.SameFile(have, there)
 }
 
 // held says whether some process holds the lock at path. A file that does not

@@ -152,10 +152,14 @@ func (d Dirs) pruneIsDue() bool {
 	return os.WriteFile(stamp, nil, 0o600) == nil // truncating sets its time
 }
 
-// sweepUnfinished removes boxes that never got their name.
+// sweepUnfinished removes boxes that never got their name, or lost it.
 func (d Dirs) sweepUnfinished() error {
-	dirs, err := filepath.Glob(filepath.Join(d.boxes(), ".new-*"))
-	if err != nil || len(dirs) == 0 {
+	dirs, err := filepath.Glob(filepath.Join(d.boxes(), newPrefix+"*"))
+	if err != nil {
+		return err
+	}
+	old, err := filepath.Glob(filepath.Join(d.boxes(), oldPrefix+"*"))
+	if dirs = append(dirs, old...); err != nil || len(dirs) == 0 {
 		return err
 	}
 	unlock, err := d.LockAll() // whoever makes one holds it

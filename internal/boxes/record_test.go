@@ -201,3 +201,48 @@ func TestTellingIsClaimedOnce(t *testing.T) {
 		t.Error("a box that does not exist was told of")
 	}
 }
+
+// While its owner removes a box, whoever looks for dead ones finds a living one
+// or none at all: no error, and never a box that another has claimed since.
+func TestNobodyTakesWhatIsBeingRemoved(t *testing.T) {
+	d := newDirs(t)
+	r := record("again")
+	var err error
+	if r.Supervisor, err = Self(); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	looked := make(chan struct{})
+	for range 4 {
+		go func() {
+			defer func() { looked <- struct{}{} }()
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				if got, err := d.TakeDead(r.Key); got != nil || err != nil {
+					t.Errorf("took %v, error %v", got, err)
+					return
+				}
+			}
+		}()
+	}
+	for range 500 {
+		b := claim(t, d, r)
+		if err := b.Remove(); err != nil {
+			t.Error(err)
+		}
+	}
+	close(done)
+	for range 4 {
+		<-looked
+	}
+	if err := d.Sweep(); err != nil {
+		t.Error(err)
+	}
+	if left, _ := os.ReadDir(d.boxes()); len(left) != 0 {
+		t.Errorf("left: %v", left)
+	}
+}
