@@ -257,6 +257,47 @@ func TestExtendAndItsCeiling(t *testing.T) {
 	t.Error("the list still says the old time")
 }
 
+// B107: after the machine's clock was set, the record of a living session is of
+// another time. It can be extended all the same, and not without end.
+func TestExtendAfterTheClockWasSet(t *testing.T) {
+	state := newState(t)
+	b := backendAt(t, state)
+	for name, shift := range map[string]time.Duration{"forward": -36 * time.Hour, "back": 36 * time.Hour} {
+		ref := session(name)
+		mustCreate(t, b, skerry.SandboxSpec{Ref: ref, TTL: time.Hour}).Close()
+		path := filepath.Join(b.dirs.Run, "boxes", ref.Key(), "record.json")
+		var r boxes.Record
+		data, err := os.ReadFile(path)
+		if err == nil {
+			err = json.Unmarshal(data, &r)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Created, r.Expires = r.Created.Add(shift), r.Expires.Add(shift)
+		if data, err = json.Marshal(r); err == nil {
+			err = os.WriteFile(path, data, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := backendAt(t, state).Open(within(t, time.Minute), ref)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		defer s.Close()
+		if err := s.Extend(within(t, time.Minute), 2*time.Hour); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := s.Extend(within(t, time.Minute), 25*time.Hour); skerry.KindOf(err) != skerry.Invalid {
+			t.Errorf("%s: above the ceiling: %v", name, err)
+		}
+		if got := script(t, s, "echo alive"); got != "alive\n" {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
 // B164: a persistent session finds its own files again, and nobody else's.
 func TestPersistentFilesOutliveTheSession(t *testing.T) {
 	b := newBackend(t)

@@ -294,7 +294,7 @@ func (b *Backend) attach(ctx context.Context, r boxes.Record) (*sandbox, error) 
 	if err != nil {
 		return nil, err
 	}
-	return &sandbox{Sandbox: a, backend: b, anew: b.madeAnew(r)}, nil
+	return &sandbox{Sandbox: a, backend: b, supervisor: r.Supervisor, anew: b.madeAnew(r)}, nil
 }
 
 // dial reaches a socket whose path may be longer than a socket's address.
@@ -311,9 +311,10 @@ func dial(ctx context.Context, path string) (net.Conn, error) {
 // sandbox keeps the backend's ceiling, and tells how long Create took.
 type sandbox struct {
 	*attach.Sandbox
-	backend *Backend
-	phases  map[string]time.Duration
-	anew    *madeAnew
+	backend    *Backend
+	supervisor boxes.Process
+	phases     map[string]time.Duration
+	anew       *madeAnew
 }
 
 // missingHint is for a program that is not there: a local sandbox has no image.
@@ -342,10 +343,10 @@ func (s *sandbox) Start(ctx context.Context, spec skerry.CommandSpec) (skerry.Co
 }
 
 // Extend refuses what is above the backend's ceiling, which counts from the
-// sandbox's creation.
+// sandbox's creation. That is when its supervisor started: the time of day in
+// the record is no measure once the machine's clock has been set.
 func (s *sandbox) Extend(ctx context.Context, ttl time.Duration) error {
-	age := max(0, time.Since(s.Sandbox.Info().Created))
-	if err := s.backend.checkTTL("extend sandbox", age+ttl); err != nil {
+	if err := s.backend.checkTTL("extend sandbox", s.supervisor.Age()+ttl); err != nil {
 		return err
 	}
 	return s.Sandbox.Extend(ctx, ttl)

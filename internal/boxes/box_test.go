@@ -162,6 +162,16 @@ func TestAProcessIsItsNumberAndItsStart(t *testing.T) {
 	if err := p.Signal(unix.SIGKILL); err != nil {
 		t.Errorf("signal to one that is gone: %v", err)
 	}
+	self, err := Self()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if mine, its := self.Age(), p.Age(); mine <= 0 || mine < its || its > time.Hour {
+		t.Errorf("this process has lived for %v, its child for %v", mine, its)
+	}
+	if p.BootID = "x"; p.Age() != 0 {
+		t.Errorf("one of another boot has lived for %v", p.Age())
+	}
 }
 
 func TestTheCopyOfTheInitCannotBeReadAndFollowsTheOriginal(t *testing.T) {

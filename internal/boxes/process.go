@@ -46,6 +46,18 @@ func processOf(pid int) (Process, error) {
 	return p, err
 }
 
+// Age is how long ago p started, by the clock that nobody sets. It is 0 for a
+// process of another boot.
+func (p Process) Age() time.Duration {
+	var now unix.Timespec
+	self, err := Self()
+	if err != nil || self.BootID != p.BootID || unix.ClockGettime(unix.CLOCK_BOOTTIME, &now) != nil {
+		return 0
+	}
+	const tick = time.Second / 100 // USER_HZ, which is the same on every Linux that Go runs on
+	return max(0, time.Duration(now.Nano())-time.Duration(p.StartTime)*tick)
+}
+
 // Open gives a file descriptor of exactly p, or ok false when p is gone. The
 // caller closes it.
 func (p Process) Open() (fd int, ok bool) {

@@ -83,11 +83,13 @@ func endReason(said string) string {
 }
 
 // setExpiry believes the init only up to the latest time that the backend
-// allows: user code may have taken it over.
+// allows: user code may have taken it over. What it says is of this moment, so
+// only the time until then counts: the machine's clock may have been set since
+// the sandbox was made.
 func (s *supervisor) setExpiry(unixMS int64) {
-	at := time.UnixMilli(unixMS)
-	if latest := s.order.Latest; unixMS <= 0 || at.After(latest) {
-		at = latest
+	at := steady(time.UnixMilli(unixMS))
+	if unixMS <= 0 || at.After(s.latest) {
+		at = s.latest
 	}
 	s.mu.Lock()
 	s.box.Record.Expires = at

@@ -46,14 +46,20 @@ type supervisor struct {
 	launch     *launch
 	remove     []func() error // what else to undo, in reverse order
 
-	end   chan string // the first reason to end
-	spool spoolGuard
+	end    chan string // the first reason to end
+	latest time.Time   // order.Latest on the clock that nobody sets
+	spool  spoolGuard
 
 	mu     sync.Mutex
 	expiry *time.Timer
 	said   string // why the init says it ended; "" when it did not say
 	begun  bool   // the init has spoken
 }
+
+// steady gives a time that comes from elsewhere, and so from the machine's
+// clock, a reading of the monotonic one: what is compared with it, or waited for
+// until it, does not move when the clock is set.
+func steady(at time.Time) time.Time { return time.Now().Add(time.Until(at)) }
 
 // stop asks for the end; the first reason counts.
 func (s *supervisor) stop(reason string) {
@@ -66,6 +72,7 @@ func (s *supervisor) stop(reason string) {
 // run makes the sandbox, keeps it and removes it. An error means that there
 // never was one.
 func (s *supervisor) run() error {
+	s.latest = steady(s.order.Latest)
 	if err := s.claim(); err != nil {
 		return err
 	}
