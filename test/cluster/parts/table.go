@@ -1,0 +1,59 @@
+//go:build linux
+
+package parts
+
+// A part is one module under src and the binaries that come out of it.
+type part struct {
+	name     string // its folder
+	binaries []binary
+	ldflags  string // beside -s -w
+}
+
+// A binary is one file that is linked.
+type binary struct {
+	name    string
+	pkg     string   // the main package: a path inside the part's folder, or another module's
+	aliases []string // names it is called by beside its own
+}
+
+// all begins with the longest, so that it does not end up alone on one core.
+var all = []part{
+	{
+		name: "kubernetes",
+		binaries: []binary{{name: "kubernetes", pkg: ".", aliases: []string{
+			"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy",
+		}}},
+		// Without these a node reports a version that no client understands.
+		ldflags: "-X k8s.io/component-base/version.gitVersion=v1.37.2 -X k8s.io/client-go/pkg/version.gitVersion=v1.37.2",
+	},
+	{
+		name: "containerd",
+		binaries: []binary{
+			{name: "containerd", pkg: "github.com/containerd/containerd/v2/cmd/containerd"},
+			{name: "containerd-shim-runc-v2", pkg: "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2"},
+			{name: "ctr", pkg: "github.com/containerd/containerd/v2/cmd/ctr"},
+		},
+		ldflags: "-X github.com/containerd/containerd/v2/version.Version=v2.4.2",
+	},
+	{name: "metricsserver", binaries: []binary{{name: "metrics-server", pkg: "sigs.k8s.io/metrics-server/cmd/metrics-server"}}},
+	{name: "kuberouter", binaries: []binary{{name: "kube-router", pkg: "github.com/cloudnativelabs/kube-router/v2/cmd/kube-router"}}},
+	{
+		name: "gvisor",
+		binaries: []binary{
+			{name: "runsc", pkg: "gvisor.dev/gvisor/runsc"},
+			{name: "containerd-shim-runsc-v1", pkg: "./containerd-shim-runsc-v1"},
+		},
+	},
+	{name: "coredns", binaries: []binary{{name: "coredns", pkg: "."}}},
+	{name: "etcd", binaries: []binary{{name: "etcd", pkg: "go.etcd.io/etcd/server/v3"}}},
+}
+
+// names are what the part's programs are called by.
+func (p part) names() []string {
+	var names []string
+	for _, b := range p.binaries {
+		names = append(names, b.name)
+		names = append(names, b.aliases...)
+	}
+	return names
+}
