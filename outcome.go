@@ -18,9 +18,16 @@ const (
 	Refused     Outcome = "refused"      // policy, quota, queue, gate: user code never started
 )
 
-// TTLReason begins the Reason of a Timeout that is the end of the sandbox's time
-// to live, and not of the command's own.
-const TTLReason = "sandbox time to live"
+// Limit names the time limit that ended a command.
+type Limit string
+
+const (
+	CommandLimit Limit = "command" // the command's own Timeout
+	TTLLimit     Limit = "ttl"     // the sandbox's time to live
+)
+
+// Valid says whether l is one of the constants.
+func (l Limit) Valid() bool { return l == CommandLimit || l == TTLLimit }
 
 // Valid says whether o is one of the constants.
 func (o Outcome) Valid() bool {
@@ -36,6 +43,7 @@ type Exit struct {
 	Outcome  Outcome
 	ExitCode *int          // set exactly when Outcome is Exited; 0 to 255
 	Signal   int           // the signal's number when Outcome is Signaled, else 0
+	Limit    Limit         // set exactly when Outcome is Timeout
 	Reason   string        // the cause in words, for example "command limit of 2s"; may be empty when Exited
 	Duration time.Duration // from start to end of the program, by a monotonic clock; never negative
 	Usage    Usage         // what it used, as far as it is known

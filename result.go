@@ -17,6 +17,7 @@ type Result struct {
 	Outcome        Outcome          `json:"outcome"`
 	ExitCode       *int             `json:"exit_code,omitempty"` // there exactly when Outcome is exited
 	Signal         int              `json:"signal,omitempty"`
+	Limit          Limit            `json:"limit,omitempty"` // there exactly when Outcome is timeout
 	Reason         string           `json:"reason"`
 	Hint           string           `json:"hint,omitempty"`
 	Stdout         string           `json:"stdout"`
@@ -55,7 +56,7 @@ const (
 
 // setExit copies what the end of a command decides.
 func (r *Result) setExit(e Exit) {
-	r.Outcome, r.ExitCode, r.Signal, r.Reason, r.Usage = e.Outcome, e.ExitCode, e.Signal, e.Reason, e.Usage
+	r.Outcome, r.ExitCode, r.Signal, r.Limit, r.Reason, r.Usage = e.Outcome, e.ExitCode, e.Signal, e.Limit, e.Reason, e.Usage
 	r.DurationMS = max(1, e.Duration.Milliseconds())
 	r.Warnings = append(r.Warnings, e.Notices...)
 }
@@ -63,7 +64,7 @@ func (r *Result) setExit(e Exit) {
 // SetError makes r the result of err: the outcome that err decides, with cause
 // and remedy.
 func (r *Result) SetError(err error) {
-	r.Outcome, r.ExitCode, r.Signal = OutcomeOf(err), nil, 0
+	r.Outcome, r.ExitCode, r.Signal, r.Limit = OutcomeOf(err), nil, 0, ""
 	r.Usage = Usage{CPUSeconds: -1, MemoryPeakBytes: -1, OOMEvents: -1}
 	if r.Outcome == Refused || r.Outcome == StartFailed {
 		r.Usage = Usage{} // nothing ran

@@ -346,7 +346,7 @@ func (r *runner) follow(ctx context.Context, c Command) (Exit, error) {
 	}
 	exit, err := c.Wait(ending)
 	if err == nil && ctx.Err() == nil && errors.Is(context.Cause(outer), late) && exit.Outcome == Cancelled {
-		exit.Outcome, exit.Reason = Timeout, fmt.Sprintf("outer limit of %v: the sandbox did not keep its own limit", limit)
+		exit.Outcome, exit.Limit, exit.Reason = Timeout, CommandLimit, fmt.Sprintf("outer limit of %v: the sandbox did not keep its own limit", limit)
 	}
 	return exit, err
 }

@@ -214,6 +214,9 @@ func checkExit(t *testing.T, what string, e skerry.Exit) {
 	if !e.Outcome.Valid() {
 		t.Errorf("%s: outcome %q is none", what, e.Outcome)
 	}
+	if timeout := e.Outcome == skerry.Timeout; timeout && !e.Limit.Valid() || !timeout && e.Limit != "" {
+		t.Errorf("%s: outcome %q by the limit %q", what, e.Outcome, e.Limit)
+	}
 	if (e.ExitCode != nil) != (e.Outcome == skerry.Exited) { // B038
 		t.Errorf("%s: outcome %s with exit code %v; a code belongs to exited, and to nothing else", what, e.Outcome, e.ExitCode)
 	}

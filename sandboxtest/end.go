@@ -137,8 +137,8 @@ func testEnd(t *testing.T, s *suite) {
 		for _, spec := range []skerry.CommandSpec{argv("bash", "-c", "echo begun; sleep 1000; echo never"), script("echo begun; sleep 1000; echo never")} {
 			spec.Timeout = time.Second
 			d := b.do(spec).wantOutcome(skerry.Timeout)
-			if d.out != "begun\n" || !strings.Contains(d.exit.Reason, "1s") {
-				t.Errorf("stdout %q, reason %q", d.out, d.exit.Reason)
+			if d.out != "begun\n" || d.exit.Limit != skerry.CommandLimit || !strings.Contains(d.exit.Reason, "1s") {
+				t.Errorf("stdout %q, limit %q, reason %q", d.out, d.exit.Limit, d.exit.Reason)
 			}
 			if d.exit.Duration < time.Second {
 				t.Errorf("it ended after %v", d.exit.Duration)

@@ -43,7 +43,7 @@ func testRun(t *testing.T, s *suite) {
 		cmd := bash("echo begin; sleep 1000; echo never")
 		cmd.Timeout = time.Second
 		r := run(t, spec(cmd))
-		if r.Outcome != skerry.Timeout || r.ExitCode != nil || r.Stdout != "begin\n" || !strings.Contains(r.Reason, "1s") {
+		if r.Outcome != skerry.Timeout || r.Limit != skerry.CommandLimit || r.ExitCode != nil || r.Stdout != "begin\n" || !strings.Contains(r.Reason, "1s") {
 			t.Errorf("result %+v", r)
 		}
 	})

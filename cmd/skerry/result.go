@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -83,7 +82,7 @@ func outcomeLine(r skerry.Result) string {
 func hintFor(r skerry.Result) string {
 	switch r.Outcome {
 	case skerry.Timeout:
-		if r.Session != "" && strings.HasPrefix(r.Reason, skerry.TTLReason) {
+		if r.Session != "" && r.Limit == skerry.TTLLimit {
 			return "make the session with a longer --ttl, or prolong it in time with skerry session extend"
 		}
 		return "raise it with --timeout"

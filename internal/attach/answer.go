@@ -24,6 +24,7 @@ func exit(op string, e *pb.Exit, earliest time.Time) (skerry.Exit, error) {
 	out := skerry.Exit{
 		Outcome:     skerry.Outcome(e.Outcome),
 		Signal:      int(e.Signal),
+		Limit:       skerry.Limit(e.Limit),
 		Reason:      clean(e.Reason, maxReason),
 		Duration:    time.Duration(e.DurationUs) * time.Microsecond,
 		StdoutBytes: e.StdoutBytes,
@@ -45,6 +46,9 @@ func exit(op string, e *pb.Exit, earliest time.Time) (skerry.Exit, error) {
 	}
 	if (e.Signal != 0) != (out.Outcome == skerry.Signaled) || e.Signal < 0 || e.Signal > maxSignal {
 		return skerry.Exit{}, violation(op, "outcome %s with signal %d", out.Outcome, e.Signal)
+	}
+	if timeout := out.Outcome == skerry.Timeout; timeout && !out.Limit.Valid() || !timeout && out.Limit != "" {
+		return skerry.Exit{}, violation(op, "outcome %s by the limit %q", out.Outcome, clean(e.Limit, maxVersionText))
 	}
 	if e.DurationUs < 0 || e.DurationUs > int64(skerry.MaxDuration/time.Microsecond) {
 		return skerry.Exit{}, violation(op, "a duration of %d µs", e.DurationUs)

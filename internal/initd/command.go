@@ -59,6 +59,7 @@ type command struct {
 // stopReason is why we end a command: the first one holds.
 type stopReason struct {
 	outcome skerry.Outcome
+	limit   skerry.Limit // of a timeout
 	reason  string
 }
 
@@ -207,7 +208,7 @@ func (c *command) adopt() {
 			Reason: "sandbox_hostile: the process that knew how the command ended was killed from inside the sandbox",
 		}
 		if stop := c.stopped(); stop != nil {
-			exit.Outcome, exit.Reason = stop.outcome, stop.reason
+			exit.Outcome, exit.Limit, exit.Reason = stop.outcome, stop.limit, stop.reason
 			c.note("the program could not be killed in %v: it hangs in the kernel", killPatience)
 		}
 		c.publish(exit)
@@ -231,7 +232,7 @@ func (c *command) finish(status syscall.WaitStatus, p packet) {
 	exit.Usage = c.before.until(after, p)
 	switch {
 	case stop != nil:
-		exit.Outcome, exit.Reason = stop.outcome, stop.reason
+		exit.Outcome, exit.Limit, exit.Reason = stop.outcome, stop.limit, stop.reason
 	case c.isOOM(status, exit.Usage):
 		exit.Outcome = skerry.OOM
 		exit.Reason = "the kernel killed the program because the sandbox's memory limit was reached; files in /tmp, and in a workspace in memory, count as memory"

@@ -99,7 +99,7 @@ func canonical(r *pb.StartRequest) ([]byte, error) {
 
 func exitMessage(e skerry.Exit) *pb.Exit {
 	m := &pb.Exit{
-		Outcome: string(e.Outcome), Signal: int32(e.Signal), Reason: e.Reason, DurationUs: e.Duration.Microseconds(),
+		Outcome: string(e.Outcome), Signal: int32(e.Signal), Limit: string(e.Limit), Reason: e.Reason, DurationUs: e.Duration.Microseconds(),
 		Usage: usageMessage(e.Usage), StdoutBytes: e.StdoutBytes, StderrBytes: e.StderrBytes, Notices: e.Notices,
 	}
 	if e.ExitCode != nil {

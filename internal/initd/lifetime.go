@@ -95,7 +95,7 @@ func (s *Server) expire() {
 	length := s.life.length
 	running := slices.Clone(s.order)
 	s.mu.Unlock()
-	why := stopReason{outcome: skerry.Timeout, reason: fmt.Sprintf("%s of %v", skerry.TTLReason, length)}
+	why := stopReason{outcome: skerry.Timeout, limit: skerry.TTLLimit, reason: fmt.Sprintf("sandbox time to live of %v", length)}
 	limit, cancel := context.WithTimeout(context.Background(), skerry.DefaultKillGrace+killPatience)
 	defer cancel()
 	for _, c := range running {

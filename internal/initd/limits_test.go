@@ -174,7 +174,7 @@ func TestTheTimeToLiveEndsEverything(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := b.tryFollow(r.Id, 0, 0)
-	if err != nil || got.exit.Outcome != "timeout" || got.exit.Reason != "sandbox time to live of 200ms" {
+	if err != nil || got.exit.Outcome != "timeout" || got.exit.Limit != "ttl" || got.exit.Reason != "sandbox time to live of 200ms" {
 		t.Errorf("got %v, %v, want timeout by the time to live", got, err)
 	}
 	<-b.ended

@@ -94,7 +94,7 @@ func (s *Server) launch(ctx context.Context, c *command, spec skerry.CommandSpec
 	if spec.Timeout > 0 {
 		c.mu.Lock()
 		c.timer = time.AfterFunc(spec.Timeout, func() {
-			c.end(stopReason{outcome: skerry.Timeout, reason: fmt.Sprintf("command limit of %v", spec.Timeout)})
+			c.end(stopReason{outcome: skerry.Timeout, limit: skerry.CommandLimit, reason: fmt.Sprintf("command limit of %v", spec.Timeout)})
 		})
 		c.mu.Unlock()
 	}

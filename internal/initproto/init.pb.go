@@ -1053,6 +1053,7 @@ type Exit struct {
 	StdoutBytes   int64                  `protobuf:"varint,8,opt,name=stdout_bytes,json=stdoutBytes,proto3" json:"stdout_bytes,omitempty"`
 	StderrBytes   int64                  `protobuf:"varint,9,opt,name=stderr_bytes,json=stderrBytes,proto3" json:"stderr_bytes,omitempty"`
 	Notices       []string               `protobuf:"bytes,10,rep,name=notices,proto3" json:"notices,omitempty"`
+	Limit         string                 `protobuf:"bytes,11,opt,name=limit,proto3" json:"limit,omitempty"` // with the outcome timeout: which
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1155,6 +1156,13 @@ func (x *Exit) GetNotices() []string {
 		return x.Notices
 	}
 	return nil
+}
+
+func (x *Exit) GetLimit() string {
+	if x != nil {
+		return x.Limit
+	}
+	return ""
 }
 
 type Usage struct {
@@ -2647,7 +2655,7 @@ const file_init_proto_rawDesc = "" +
 	"\n" +
 	"StdinReply\x12\x16\n" +
 	"\x06offset\x18\x01 \x01(\x03R\x06offset\x12\x16\n" +
-	"\x06closed\x18\x02 \x01(\bR\x06closed\"\xbf\x02\n" +
+	"\x06closed\x18\x02 \x01(\bR\x06closed\"\xd5\x02\n" +
 	"\x04Exit\x12\x18\n" +
 	"\aoutcome\x18\x01 \x01(\tR\aoutcome\x12\"\n" +
 	"\rhas_exit_code\x18\x02 \x01(\bR\vhasExitCode\x12\x1b\n" +
@@ -2660,7 +2668,8 @@ const file_init_proto_rawDesc = "" +
 	"\fstdout_bytes\x18\b \x01(\x03R\vstdoutBytes\x12!\n" +
 	"\fstderr_bytes\x18\t \x01(\x03R\vstderrBytes\x12\x18\n" +
 	"\anotices\x18\n" +
-	" \x03(\tR\anotices\"\xaa\x01\n" +
+	" \x03(\tR\anotices\x12\x14\n" +
+	"\x05limit\x18\v \x01(\tR\x05limit\"\xaa\x01\n" +
 	"\x05Usage\x12\x1f\n" +
 	"\vcpu_seconds\x18\x01 \x01(\x01R\n" +
 	"cpuSeconds\x12*\n" +
