@@ -2,12 +2,15 @@
 # machine themselves (Go, and root or sudo, given).
 export CGO_ENABLED ?= 0
 LDFLAGS     := -s -w
+# Without gRPC's own tracing pages, which bring templates, and with them every
+# method of every type: the programs are a quarter smaller, and start sooner.
+TAGS        := grpcnotrace
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
 
 .PHONY: build setup demo test lint vuln fuzz bench generate clean
 
-build:   ; go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/skerry ./cmd/skerry-init
+build:   ; go build -trimpath -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o bin/ ./cmd/skerry ./cmd/skerry-init
 setup:   ; ./scripts/setup.sh test
 demo:    ; ./scripts/setup.sh run && $(MAKE) -s build && ./scripts/demo.sh
 test: setup build lint ; CGO_ENABLED=1 go test -race -timeout 40m ./...

@@ -193,7 +193,7 @@ func (a *app) rootCommand() *cobra.Command {
 		PersistentPreRun:           a.noteUnknownVariables,
 		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetHelpTemplate(root.HelpTemplate() + exitCodesHelp)
+	root.SetHelpFunc(withExitCodes(root.HelpFunc()))
 	root.PersistentFlags().StringVar(&a.configPath, "config", "", "configuration file (default $SKERRY_CONFIG, ~/.config/skerry/skerry.yaml, /etc/skerry/skerry.yaml)")
 	settingFlag(root.PersistentFlags(), "backend", "backend", "where sandboxes live: local")
 	settingFlag(root.PersistentFlags(), "org", "org", "the tenant whose sandboxes these are")
@@ -205,6 +205,15 @@ func (a *app) rootCommand() *cobra.Command {
 	a.completeFlags(root)
 	root.InitDefaultCompletionCmd()
 	return root
+}
+
+// withExitCodes adds the exit codes to help. Not by a template: text/template
+// in a program keeps every method of every type in it.
+func withExitCodes(help func(*cobra.Command, []string)) func(*cobra.Command, []string) {
+	return func(cmd *cobra.Command, args []string) {
+		help(cmd, args)
+		_, _ = io.WriteString(cmd.OutOrStdout(), exitCodesHelp) // a reader that has gone needs no help
+	}
 }
 
 // noteUnknownVariables tells of variables that look like settings of ours.
