@@ -128,6 +128,7 @@ type Command interface {
 // or /tmp; any other is Denied. Paths are slash-separated bytes and
 // round-trip exactly; a NUL or an empty path is Invalid. No operation leaves
 // those folders through a link, and none blocks on a device or a FIFO.
+// An error about a path names it.
 type Files interface {
 	// Read copies length bytes from offset to w; length < 0 is to the end. A
 	// range past the end copies what there is. Only regular files.

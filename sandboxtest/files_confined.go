@@ -43,9 +43,20 @@ func testFilesConfined(t *testing.T, s *suite) {
 		b := b.on(t)
 		for _, path := range []string{"/etc/passwd", "/etc", "/", "../etc", "../../etc/passwd", "a/../../etc", "/workspace/../etc", "/workspace/..", "/workspacex", "/workspace-evil/x", "/tmpx", "/proc/self/environ", "/dev/null", "/home", "/home/other", "/usr/bin"} {
 			for op, do := range every(b) {
-				if err := do(path); skerry.KindOf(err) != skerry.Denied {
-					t.Errorf("%s %q: error %v of kind %q, want denied", op, path, err, skerry.KindOf(err))
+				if err := do(path); skerry.KindOf(err) != skerry.Denied || !strings.Contains(err.Error(), path) {
+					t.Errorf("%s %q: error %v of kind %q, want denied and the path", op, path, err, skerry.KindOf(err))
 				}
+			}
+		}
+	})
+
+	t.Run("an error names its path", func(t *testing.T) {
+		b := b.on(t)
+		b.write("plain", "x")
+		for op, do := range every(b) {
+			const path = "plain/below"
+			if err := do(path); err == nil || !strings.Contains(err.Error(), path) {
+				t.Errorf("%s: error %v, want one that names %q", op, err, path)
 			}
 		}
 	})

@@ -71,7 +71,7 @@ func (a *app) copyIn(ctx context.Context, files skerry.Files, src, dest string) 
 			return skerry.Errorf(skerry.Invalid, "", "stdin has no name").WithHint("give the whole name: NAME:PATH")
 		}
 		_, err := files.Write(ctx, dest, a.input, skerry.WriteOptions{})
-		return remoteError(dest, err)
+		return err
 	}
 	info, err := os.Stat(src)
 	if err != nil {
@@ -93,7 +93,7 @@ func (a *app) copyIn(ctx context.Context, files skerry.Files, src, dest string) 
 		for _, s := range result.Skipped {
 			a.words.note(s)
 		}
-		return remoteError(dest, err)
+		return err
 	}
 	f, err := os.Open(src)
 	if err != nil {
@@ -105,7 +105,7 @@ func (a *app) copyIn(ctx context.Context, files skerry.Files, src, dest string) 
 		mode = 0o755
 	}
 	_, err = files.Write(ctx, dest, f, skerry.WriteOptions{Mode: mode})
-	return remoteError(dest, err)
+	return err
 }
 
 // destinationIn resolves where a source of that name lands in the session.
@@ -118,7 +118,7 @@ func destinationIn(ctx context.Context, files skerry.Files, dest, base string) (
 		return path.Join(dest, base), nil
 	}
 	if err != nil && skerry.KindOf(err) != skerry.NotFound {
-		return "", remoteError(dest, err)
+		return "", err
 	}
 	return dest, nil
 }
@@ -130,7 +130,7 @@ func (a *app) copyOut(ctx context.Context, files skerry.Files, src, dest string)
 	}
 	info, err := files.Stat(ctx, src)
 	if err != nil {
-		return remoteError(src, err)
+		return err
 	}
 	switch info.Type {
 	case skerry.RegularFile, skerry.SymbolicLink:
@@ -138,13 +138,13 @@ func (a *app) copyOut(ctx context.Context, files skerry.Files, src, dest string)
 			out := a.newOutput(false)
 			defer out.close()
 			_, err := files.Read(ctx, src, 0, -1, out.stdout)
-			return remoteError(src, err)
+			return err
 		}
 		return copyFileOut(ctx, files, src, dest, os.FileMode(info.Mode).Perm())
 	case skerry.Directory:
 		if dest == "-" {
 			_, err := files.TarOut(ctx, src, a.stdout)
-			return remoteError(src, err)
+			return err
 		}
 		return a.copyFolderOut(ctx, files, src, dest)
 	}
@@ -182,7 +182,7 @@ func copyFileOut(ctx context.Context, files skerry.Files, src, dest string, mode
 	}
 	if _, err := files.Read(ctx, src, 0, -1, f); err != nil {
 		f.abort()
-		return remoteError(src, err)
+		return err
 	}
 	return f.Close()
 }
@@ -198,17 +198,7 @@ func writeInto(ctx context.Context, files skerry.Files, src, dest string) error 
 	if e := f.Close(); err == nil {
 		err = e
 	}
-	return remoteError(src, err)
-}
-
-// remoteError adds the path in the session that an error is about.
-func remoteError(p string, err error) error {
-	if err == nil || isBrokenPipe(err) || strings.Contains(err.Error(), p) {
-		return err
-	}
-	e := skerry.Errorf(skerry.KindOf(err), "", "%s: %w", p, err)
-	e.Hint = skerry.HintOf(err)
-	return e
+	return err
 }
 
 // copyFolderOut unpacks beside the destination first, so that a bad stream
@@ -227,7 +217,7 @@ func (a *app) copyFolderOut(ctx context.Context, files skerry.Files, src, dest s
 	var sent skerry.TarResult
 	notes, err := receiveFolder(ctx, root, name, func(ctx context.Context, w io.Writer) (err error) {
 		sent, err = files.TarOut(ctx, src, w)
-		return remoteError(src, err)
+		return err
 	})
 	for _, n := range append(sent.Skipped, notes...) {
 		a.words.note(n)

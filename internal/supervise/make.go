@@ -329,7 +329,8 @@ func Warnings(missing []string) []string {
 	return out
 }
 
-// hintFor maps what bwrap says to what a person would do.
+// hintFor maps what bwrap says to what a person would do. bwrap tells its
+// reasons in no other way than words, so nothing but the hint hangs on them.
 func hintFor(text string) string {
 	switch {
 	case strings.Contains(text, "setting up uid map"), strings.Contains(text, "RTM_NEWADDR"), strings.Contains(text, "No permissions to creat"), strings.Contains(text, "Creating new namespace failed"):
