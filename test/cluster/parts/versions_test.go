@@ -1,0 +1,46 @@
+//go:build linux
+
+package parts
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+)
+
+var required = regexp.MustCompile(`(?m)^(?:require)?\s+([^\s]+) (v[^\s]+)`)
+
+// Where these parts meet kubernetes they use its versions. Nothing would break
+// if they did not, but the same packages would be compiled once more for each.
+func TestPartsMeetAtTheSameVersions(t *testing.T) {
+	versions := func(name string) map[string]string {
+		t.Helper()
+		data, err := os.ReadFile(filepath.Join("src", name, "go.mod"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := map[string]string{}
+		for _, m := range required.FindAllSubmatch(data, -1) {
+			found[string(m[1])] = string(m[2])
+		}
+		return found
+	}
+	kubernetes := versions("kubernetes")
+	for _, name := range []string{"metricsserver", "kuberouter", "coredns"} {
+		shared := 0
+		for module, version := range versions(name) {
+			want, ok := kubernetes[module]
+			if !ok {
+				continue
+			}
+			shared++
+			if version != want {
+				t.Errorf("%s has %s %s, kubernetes %s: go -C src/%s get %s@%s", name, module, version, want, name, module, want)
+			}
+		}
+		if shared < 20 {
+			t.Errorf("%s shares %d modules with kubernetes, want at least 20: is its go.mod still read?", name, shared)
+		}
+	}
+}
