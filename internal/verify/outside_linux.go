@@ -25,6 +25,7 @@ var outside = []struct {
 	{"neighbour-processes", "start as many processes as the limit allows, and see whether a neighbour can start one", neighbourProcesses},
 	{"neighbour-sight", "look for files and processes of a neighbour", neighbourSight},
 	{"blocking-files", "make the client hang on a FIFO or a device, or read through a link", blockingFiles},
+	{"forged-end", "pass for a program that ended in another way, by its code, its signal, its output or a child that died of memory", forgedEnd},
 }
 
 func kernelUser(ctx context.Context, v *verifier) probe.Finding {

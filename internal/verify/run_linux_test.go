@@ -3,6 +3,7 @@ package verify
 import (
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"strings"
 	"testing"
@@ -86,6 +87,43 @@ func TestProbesThatSayNothingUsefulAreUnknown(t *testing.T) {
 			t.Errorf("%s: %+v, want %s", name, got, c.want)
 		}
 	}
+}
+
+// Threat 10: a sandbox that believes what a program says of itself is open.
+func TestAForgedEndIsNoticed(t *testing.T) {
+	ends := map[string]skerry.Exit{}
+	for _, f := range forgeries {
+		exit := skerry.Exit{Outcome: f.outcome, Signal: f.signal}
+		if f.outcome == skerry.Exited {
+			exit.ExitCode = new(f.code)
+		}
+		ends[f.script] = exit
+	}
+	if got := forgedEnd(t.Context(), &verifier{box: toldBox{ends: ends}}); got.Verdict != probe.Blocked {
+		t.Errorf("an honest sandbox: %+v", got)
+	}
+	for _, lie := range []skerry.Exit{{Outcome: skerry.OOM}, {Outcome: skerry.Timeout}, exited(0), {Outcome: skerry.Lost}, {Outcome: skerry.Signaled, Signal: 15}} {
+		for _, f := range forgeries {
+			if lie.Outcome == f.outcome && (f.outcome != skerry.Exited || f.code == 0) && lie.Signal == f.signal {
+				continue
+			}
+			lying := maps.Clone(ends)
+			lying[f.script] = lie
+			if got := forgedEnd(t.Context(), &verifier{box: toldBox{ends: lying}}); got.Verdict != probe.Open {
+				t.Errorf("%s reported as %s: %+v", f.what, lie.Outcome, got)
+			}
+		}
+	}
+}
+
+// toldBox ends each script as it is told; no real sandbox lies.
+type toldBox struct {
+	skerry.Sandbox
+	ends map[string]skerry.Exit
+}
+
+func (b toldBox) Start(_ context.Context, spec skerry.CommandSpec) (skerry.Command, error) {
+	return fakeCommand{box: fakeBox{exit: b.ends[spec.Argv[2]]}}, nil
 }
 
 func exited(code int) skerry.Exit { return skerry.Exit{Outcome: skerry.Exited, ExitCode: &code} }
