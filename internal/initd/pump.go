@@ -62,8 +62,11 @@ func newPump(from *os.File, to *spool, terminal bool) *pump {
 // ended tells the pump that the program has ended: what is in the pipe now is
 // the last of it. Call it once.
 func (p *pump) ended() {
+	// The deadline wakes a read that waits. It is set before the pump is told,
+	// because the pump takes it back before it drains: the other way round it
+	// could come after that, and the pump would drain for ever.
+	_ = p.from.SetReadDeadline(time.Unix(1, 0))
 	close(p.drain)
-	_ = p.from.SetReadDeadline(time.Unix(1, 0)) // wakes a read that waits
 }
 
 func (p *pump) run() {
