@@ -83,10 +83,10 @@ func (l Limits) Validate() error {
 		{"shm", l.ShmBytes, 64 * KiB, maxLimitBytes},
 	} {
 		if f.got < f.min {
-			return Errorf(Invalid, op, "%s is %d, less than the %d that a sandbox needs", f.name, f.got, f.min)
+			return Errorf(Invalid, op, "%s is %d, less than the %d that a sandbox needs", f.name, f.got, f.min).WithHint("give it more, or leave it out for the default")
 		}
 		if f.got > f.max {
-			return Errorf(Invalid, op, "%s is %d, at most %d", f.name, f.got, f.max)
+			return Errorf(Invalid, op, "%s is %d, at most %d", f.name, f.got, f.max).WithHint("give it less, or leave it out for the default")
 		}
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 	"sync"
@@ -72,8 +73,8 @@ func (a *app) run(ctx context.Context, args []string) int {
 		return exitCancelled
 	}
 	hint := skerry.HintOf(err)
-	if _, ours := errors.AsType[*skerry.Error](err); !ours && hint == "" && !isSystemError(err) {
-		hint = fmt.Sprintf("see %s --help", cmd.CommandPath())
+	if hint == "" {
+		hint = remedy(err, cmd)
 	}
 	r := a.resultOfFailure(cmd)
 	r.SetError(err)
@@ -93,6 +94,19 @@ func (a *app) run(ctx context.Context, args []string) int {
 		a.words.fail(err.Error(), r.Hint)
 	}
 	return codeFor(r)
+}
+
+// remedy is the hint for an error that brings none.
+func remedy(err error, cmd *cobra.Command) string {
+	_, ours := errors.AsType[*skerry.Error](err)
+	_, file := errors.AsType[*fs.PathError](err)
+	switch {
+	case file:
+		return "check the path, and that you may use it"
+	case !ours && !isSystemError(err), skerry.KindOf(err) == skerry.Invalid:
+		return fmt.Sprintf("see %s --help", cmd.CommandPath())
+	}
+	return ""
 }
 
 // resultOfFailure is the result of a command of which nothing came, with what

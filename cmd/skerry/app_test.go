@@ -114,6 +114,7 @@ func TestNonsenseIsRefusedBeforeAnythingIsMade(t *testing.T) {
 		{"two stdins", append([]string{"run", "--stdin", "x", "-i"}, code...), "both"},
 		{"empty id", append([]string{"run", "--id", ""}, code...), "--id"},
 		{"missing profile", append([]string{"run", "--profile", "big"}, code...), "no profile \"big\""},
+		{"-o below a file", append([]string{"run", "-o", filepath.Join(empty, "x")}, code...), "folder"},
 		{"detach and -o", append([]string{"run", "--detach", "-o", "x"}, code...), "runs show -o"},
 		{"unknown command", []string{"sesion"}, "did you mean session"},
 		{"unknown subcommand", []string{"session", "creat", "x"}, "did you mean create"},
@@ -133,6 +134,9 @@ func TestNonsenseIsRefusedBeforeAnythingIsMade(t *testing.T) {
 			got := invoke(t.Context(), b, "", nil, c.args...)
 			if got.code != 125 || got.stdout != "" || !strings.HasPrefix(got.stderr, "skerry: error: ") || !strings.Contains(got.stderr, c.want) {
 				t.Errorf("%q gave %+v, want 125 and %q", c.args, got, c.want)
+			}
+			if !strings.Contains(got.stderr, "\nskerry: hint: ") {
+				t.Errorf("%q names no remedy: %s", c.args, got.stderr)
 			}
 			if len(b.created) != 0 {
 				t.Errorf("%q made a sandbox", c.args)

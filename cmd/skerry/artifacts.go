@@ -20,12 +20,13 @@ type artifacts struct {
 
 // openArtifacts makes the folder if it is missing.
 func openArtifacts(dir string) (*artifacts, error) {
+	const hint = "name a folder that you may write to, or one that can be made"
 	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return nil, skerry.Errorf(skerry.Invalid, "-o", "%w", err)
+		return nil, skerry.Errorf(skerry.Invalid, "-o", "%w", err).WithHint(hint)
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, skerry.Errorf(skerry.Invalid, "-o", "%w", err)
+		return nil, skerry.Errorf(skerry.Invalid, "-o", "%w", err).WithHint(hint)
 	}
 	return &artifacts{root}, nil
 }
