@@ -23,7 +23,7 @@ var answers = []struct{ name, flag, want string }{
 	{"kube-router", "--version", "v2.1.0"},
 	{"coredns", "-version", "CoreDNS-1.14.1"},
 	{"metrics-server", "--version", "v0.8.0"},
-	{"runsc", "--version", "runsc version"},
+	{"runsc", "--version", "runsc version 20260905035102"},
 	{"containerd-shim-runsc-v1", "-v", "containerd-shim-runsc-v1"},
 }
 

@@ -55,6 +55,7 @@ var all = []part{
 			{name: "runsc", pkg: "gvisor.dev/gvisor/runsc"},
 			{name: "containerd-shim-runsc-v1", pkg: "./containerd-shim-runsc-v1"},
 		},
+		ldflags: "-X gvisor.dev/gvisor/runsc/version.version=20260905035102-160fafc42237",
 	},
 	{name: "coredns", binaries: []binary{{name: "coredns", pkg: "."}}},
 	{name: "etcd", binaries: []binary{{name: "etcd", pkg: "go.etcd.io/etcd/server/v3"}}},

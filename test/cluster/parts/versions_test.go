@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 )
 
@@ -41,6 +42,22 @@ func TestPartsMeetAtTheSameVersions(t *testing.T) {
 		}
 		if shared < 20 {
 			t.Errorf("%s shares %d modules with kubernetes, want at least 20: is its go.mod still read?", name, shared)
+		}
+	}
+}
+
+// The version a program reports is the one it is built from.
+func TestReportedVersionIsTheBuiltOne(t *testing.T) {
+	reported := regexp.MustCompile(`-X [^\s=]+=v?([^\s]+)`)
+	for _, p := range all {
+		data, err := os.ReadFile(filepath.Join("src", p.name, "go.mod"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range reported.FindAllStringSubmatch(p.ldflags, -1) {
+			if !strings.Contains(string(data), m[1]) {
+				t.Errorf("%s reports version %s, which its go.mod does not mention", p.name, m[1])
+			}
 		}
 	}
 }
