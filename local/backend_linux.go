@@ -96,7 +96,8 @@ func findInit(path string) (string, error) {
 		return "", skerry.Errorf(skerry.Invalid, op, "%w", err)
 	}
 	if !isExecutable(path) {
-		return "", skerry.Errorf(skerry.Denied, op, "%s is not an executable file", path).WithOutcome(skerry.StartFailed)
+		return "", skerry.Errorf(skerry.Denied, op, "%s is not an executable file", path).
+			WithHint("build it with make build, or set init in the configuration to where it is").WithOutcome(skerry.StartFailed)
 	}
 	return path, nil
 }

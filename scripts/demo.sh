@@ -3,7 +3,19 @@
 set -eu
 cd "$(dirname "$0")/.."
 out=$(mktemp -d)
-show() { printf '\n$ %s\n' "$*"; "$@"; }
+
+# show prints a command as one would type it, and runs it.
+show() {
+	printf '\n$'
+	for word; do
+		case $word in
+		*[!A-Za-z0-9_./=-]*) printf " '%s'" "$word" ;;
+		*) printf ' %s' "$word" ;;
+		esac
+	done
+	printf '\n'
+	"$@"
+}
 PATH="$PWD/bin:$PATH"
 
 show skerry run -f examples/plot/temperatures.csv -o "$out" examples/plot/plot.py

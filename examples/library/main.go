@@ -1,5 +1,7 @@
 // Command library runs a program, and then two commands of a session, through
-// the Go library.
+// the Go library. After make build, from the root of the repository:
+//
+//	go run ./examples/library
 package main
 
 import (

@@ -152,7 +152,8 @@ func (s *supervisor) claim() error {
 			}
 		}
 		if time.Now().After(end) {
-			return skerry.Errorf(skerry.Busy, op, "the previous %s %q has been ending for %v", r.Ref.Kind, r.Ref.Name, endingLimit).WithOutcome(skerry.StartFailed)
+			return skerry.Errorf(skerry.Busy, op, "the previous %s %q has been ending for %v", r.Ref.Kind, r.Ref.Name, endingLimit).
+				WithHint("try again in a moment; skerry doctor names what could not be removed").WithOutcome(skerry.StartFailed)
 		}
 	}
 }
