@@ -53,6 +53,49 @@ func testBuilder(ctx context.Context, source, cache string, log io.Writer) (*bui
 	return &builder{source: source, cache: cache, tool: tool, progress: newProgress(log)}, nil
 }
 
+// A part that names another begins when that one is finished, though there is
+// room for both; one that follows a part which fails is not built at all.
+func TestPartsFollowEachOther(t *testing.T) {
+	b := newBench(t)
+	count := filepath.Join(t.TempDir(), "builds")
+	b.wrapGo("echo \"begin $(basename \"$PWD\")\" >>'" + count + "'\n\"$real\" \"$@\"; status=$?\necho \"end $(basename \"$PWD\")\" >>'" + count + "'\nexit $status\n")
+	second := small
+	second.name, second.after = "second", "small"
+	if err := os.CopyFS(filepath.Join(b.source, "second"), os.DirFS(filepath.Join(b.source, "small"))); err != nil {
+		t.Fatal(err)
+	}
+	run := func() (string, error) {
+		builder, err := testBuilder(t.Context(), b.source, b.cache, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, buildErr := builder.build(t.Context(), []part{small, second})
+		did, err := os.ReadFile(count)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.ReplaceAll(strings.TrimSpace(string(did)), "\n", ", "), buildErr
+	}
+	did, err := run()
+	if want := "begin small, end small, begin second, end second"; did != want || err != nil {
+		t.Errorf("built: %s, %v; want %s", did, err, want)
+	}
+
+	if err := os.WriteFile(filepath.Join(b.source, "small", "broken.go"), []byte("package main\n\nvar x int = \"no\"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(b.cache); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(count); err != nil {
+		t.Fatal(err)
+	}
+	did, err = run()
+	if want := "begin small, end small"; did != want || err == nil {
+		t.Errorf("with the first broken: %s, %v; want %s and an error", did, err, want)
+	}
+}
+
 // A bench is a source folder with a copy of the small part, and a cache.
 type bench struct {
 	t             *testing.T

@@ -116,10 +116,17 @@ func (b *builder) build(ctx context.Context, parts []part) (*Set, error) {
 		wait    sync.WaitGroup
 		lanes   = make(chan struct{}, atOnce)
 		folders = make([]string, len(parts))
+		done    = map[string]chan struct{}{}
 	)
 	for i, p := range parts {
-		// Taken here and not in the goroutine: the order of the table is the
-		// order of the start, the longest first.
+		// Both waits are here and not in the goroutine: the order of the table
+		// is the order of the start, the longest first.
+		if first := done[p.after]; first != nil {
+			select {
+			case <-first:
+			case <-ctx.Done():
+			}
+		}
 		select {
 		case lanes <- struct{}{}:
 		case <-ctx.Done():
@@ -127,7 +134,10 @@ func (b *builder) build(ctx context.Context, parts []part) (*Set, error) {
 		if ctx.Err() != nil {
 			break
 		}
+		finished := make(chan struct{})
+		done[p.name] = finished
 		wait.Go(func() {
+			defer close(finished)
 			defer func() { <-lanes }()
 			folder, err := b.ensure(ctx, p)
 			if err != nil {

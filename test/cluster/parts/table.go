@@ -7,6 +7,7 @@ type part struct {
 	name     string // its folder
 	binaries []binary
 	ldflags  string // beside -s -w
+	after    string // the part, further up, that is finished before this one begins; empty: none
 }
 
 // A binary is one file that is linked.
@@ -18,9 +19,9 @@ type binary struct {
 
 // all begins with the longest, so that it does not end up alone on one core.
 //
-// The modules of metricsserver, kuberouter and coredns ask for the versions that
-// kubernetes is built from wherever they meet: the compiler's cache then has
-// most of them already, which halves the time of a first build.
+// The last three are built from the versions of kubernetes wherever they meet
+// it. When it is finished the compiler's cache has most of them, which halves
+// the time of a first build; beside it they would compile the same packages.
 var all = []part{
 	{
 		name: "kubernetes",
@@ -40,16 +41,6 @@ var all = []part{
 		ldflags: "-X github.com/containerd/containerd/v2/version.Version=v2.4.2",
 	},
 	{
-		name:     "metricsserver",
-		binaries: []binary{{name: "metrics-server", pkg: "sigs.k8s.io/metrics-server/cmd/metrics-server"}},
-		ldflags:  "-X k8s.io/client-go/pkg/version.gitVersion=v0.8.0",
-	},
-	{
-		name:     "kuberouter",
-		binaries: []binary{{name: "kube-router", pkg: "github.com/cloudnativelabs/kube-router/v2/cmd/kube-router"}},
-		ldflags:  "-X github.com/cloudnativelabs/kube-router/v2/pkg/version.Version=v2.1.0",
-	},
-	{
 		name: "gvisor",
 		binaries: []binary{
 			{name: "runsc", pkg: "gvisor.dev/gvisor/runsc"},
@@ -57,8 +48,20 @@ var all = []part{
 		},
 		ldflags: "-X gvisor.dev/gvisor/runsc/version.version=20260905035102-160fafc42237",
 	},
-	{name: "coredns", binaries: []binary{{name: "coredns", pkg: "."}}},
 	{name: "etcd", binaries: []binary{{name: "etcd", pkg: "go.etcd.io/etcd/server/v3"}}},
+	{
+		name:     "kuberouter",
+		binaries: []binary{{name: "kube-router", pkg: "github.com/cloudnativelabs/kube-router/v2/cmd/kube-router"}},
+		ldflags:  "-X github.com/cloudnativelabs/kube-router/v2/pkg/version.Version=v2.1.0",
+		after:    "kubernetes",
+	},
+	{
+		name:     "metricsserver",
+		binaries: []binary{{name: "metrics-server", pkg: "sigs.k8s.io/metrics-server/cmd/metrics-server"}},
+		ldflags:  "-X k8s.io/client-go/pkg/version.gitVersion=v0.8.0",
+		after:    "kubernetes",
+	},
+	{name: "coredns", binaries: []binary{{name: "coredns", pkg: "."}}, after: "kubernetes"},
 }
 
 // names are what the part's programs are called by.

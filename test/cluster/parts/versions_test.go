@@ -28,8 +28,11 @@ func TestPartsMeetAtTheSameVersions(t *testing.T) {
 		return found
 	}
 	kubernetes := versions("kubernetes")
-	for _, name := range []string{"metricsserver", "kuberouter", "coredns"} {
-		shared := 0
+	for _, p := range all {
+		name, shared := p.name, 0
+		if p.after != "kubernetes" {
+			continue
+		}
 		for module, version := range versions(name) {
 			want, ok := kubernetes[module]
 			if !ok {
