@@ -1,6 +1,7 @@
 package local
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/skerry-run/skerry"
@@ -35,6 +36,16 @@ func (b *Backend) sameRun(record boxes.Record, err error) error {
 }
 
 func same(a, b string) bool { return a != "" && a == b }
+
+// diedOfMemory gives err the outcome of whatever ran in r, when r died because
+// its init was killed for memory.
+func (b *Backend) diedOfMemory(r boxes.Record, err error) error {
+	e, ok := errors.AsType[*skerry.Error](err)
+	if n, known := b.dirs.Recall(r.Key); ok && known && n.Reason == boxes.EndedOOM {
+		return e.WithOutcome(skerry.OOM).WithHint("raise the memory limit; files in /tmp, and in a workspace in memory, count as memory")
+	}
+	return err
+}
 
 // expired is the error for what is over, with all that is remembered of it.
 func expired(op, verb string, n boxes.Note) *skerry.Error {

@@ -288,7 +288,7 @@ func (b *Backend) attach(ctx context.Context, r boxes.Record) (*sandbox, error) 
 		Info:       r.Info(),
 		Lost: func(context.Context) error {
 			_, err := b.find("reach sandbox", r.Ref)
-			return err
+			return b.diedOfMemory(r, err)
 		},
 	})
 	if err != nil {

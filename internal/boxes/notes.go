@@ -4,6 +4,7 @@ package boxes
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -19,6 +20,7 @@ const (
 	EndedIdle     = "idle"
 	EndedShutdown = "shutdown" // its owner ended it
 	EndedOwner    = "owner"    // the process that it belonged to is gone
+	EndedOOM      = "oom"      // the kernel killed its init for memory
 	EndedLost     = "lost"     // it died, or its supervisor did
 )
 
@@ -28,6 +30,7 @@ type Note struct {
 	Ended  time.Time  `json:"ended"`
 	Until  time.Time  `json:"until"` // forgotten then
 	Reason string     `json:"reason"`
+	Memory int64      `json:"memory_bytes,omitempty"` // the limit that was reached, with EndedOOM
 
 	Digest string       `json:"digest,omitempty"` // of a run's request, keyed
 	Exit   *skerry.Exit `json:"exit,omitempty"`   // how its command had ended, when its maker said so
@@ -46,6 +49,8 @@ func (n Note) Words() string {
 		return "nobody had used it for its idle time; it ended at " + at
 	case EndedShutdown:
 		return "it was removed at " + at
+	case EndedOOM:
+		return fmt.Sprintf("the kernel killed process 1 of the sandbox, and with it everything in there, because its memory limit of %d bytes was reached; this was noticed at %s", n.Memory, at)
 	case EndedOwner:
 		return "the process that it belonged to was gone at " + at
 	}

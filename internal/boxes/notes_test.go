@@ -92,7 +92,7 @@ func TestANoteThatIsBrokenIsNone(t *testing.T) {
 
 func TestEveryEndHasWords(t *testing.T) {
 	seen := map[string]string{}
-	for _, reason := range []string{EndedTTL, EndedIdle, EndedShutdown, EndedOwner, EndedLost} {
+	for _, reason := range []string{EndedTTL, EndedIdle, EndedShutdown, EndedOwner, EndedOOM, EndedLost} {
 		words := Note{Reason: reason, Ended: time.Unix(0, 0)}.Words()
 		if other, ok := seen[words]; ok || !strings.Contains(words, "1970-01-01T00:00:00Z") {
 			t.Errorf("%s: %q (also of %q)", reason, words, other)

@@ -34,6 +34,10 @@ type Spec struct {
 	WorkspaceSource, HomeSource string
 	WorkspaceBytes, HomeBytes   int64
 	TmpBytes, ShmBytes          int64
+	// ReadOnlyProc closes all of /proc to writers, and with it the score by
+	// which the kernel chooses whom to kill for memory. Then only somebody
+	// outside can set one.
+	ReadOnlyProc                bool
 	CgroupBinds                 map[string]string // place inside to the host's folder
 	Data                        []Data
 	SeccompFD, StatusFD, HoldFD int // HoldFD -1 does not wait
@@ -68,16 +72,21 @@ func Args(s Spec) []string {
 		a = append(a, "--perms", "0444", "--file", strconv.Itoa(d.FD), d.Dest)
 	}
 	a = append(a, "--proc", "/proc")
-	for _, p := range []string{"/proc/sys", "/proc/sysrq-trigger"} {
-		// Read-only on top of not being root: what is owned by a namespace may
-		// be writable to the one who made it.
-		a = append(a, "--ro-bind-try", p, p)
+	if !s.ReadOnlyProc {
+		for _, p := range []string{"/proc/sys", "/proc/sysrq-trigger"} {
+			// Read-only on top of not being root: what is owned by a namespace
+			// may be writable to the one who made it.
+			a = append(a, "--ro-bind-try", p, p)
+		}
 	}
 	for _, p := range s.Layout.MaskFiles {
 		a = append(a, "--ro-bind-try", "/dev/null", p)
 	}
 	for _, p := range s.Layout.MaskDirs {
 		a = append(a, "--perms", "0555", "--size", "4096", "--tmpfs", p, "--remount-ro", p)
+	}
+	if s.ReadOnlyProc {
+		a = append(a, "--remount-ro", "/proc")
 	}
 	a = append(a, "--dev", "/dev")
 	a = append(a, tmpfs(Shm, "1777", s.ShmBytes)...)

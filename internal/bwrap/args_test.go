@@ -47,7 +47,7 @@ func TestArgsAgainstGoldenFiles(t *testing.T) {
 			Layout: merged, Init: "/init", Data: data, SeccompFD: 5, StatusFD: 4, HoldFD: -1,
 			WorkspaceSource: "/var/lib/skerry/local/volumes/k/workspace", HomeSource: "/var/lib/skerry/local/volumes/k/home",
 			TmpBytes: 1 << 20, ShmBytes: 64 << 10,
-			CgroupBinds: map[string]string{"/sys/fs/cgroup": "/sys/fs/cgroup/skerry-x/k"},
+			CgroupBinds: map[string]string{"/sys/fs/cgroup": "/sys/fs/cgroup/skerry-x/k"}, ReadOnlyProc: true,
 		},
 		"network-no-cgroups": {
 			Layout: Layout{Binds: []Bind{{"/usr", "/usr"}, {"/bin", "/bin"}, {"/lib", "/lib"}}}, Init: "/init", Data: data, SeccompFD: 6, StatusFD: 4, HoldFD: 5,

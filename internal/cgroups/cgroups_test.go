@@ -220,3 +220,31 @@ func TestRealGroup(t *testing.T) {
 		t.Error("the empty parent stays")
 	}
 }
+
+func TestKillsForMemoryAreCounted(t *testing.T) {
+	for name, c := range map[string]struct {
+		v2   bool
+		file string
+		text string
+		want int64
+	}{
+		"v1":                            {false, "memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n", 3},
+		"v2":                            {true, "memory.events", "low 0\nhigh 0\nmax 7\noom 2\noom_kill 2\noom_group_kill 0\n", 2},
+		"v1, a counter that is missing": {false, "memory.oom_control", "oom_kill_disable 0\nunder_oom 0\n", -1},
+		"v2, no file":                   {true, "other", "", -1},
+		"v2, nonsense":                  {true, "memory.events", "oom_kill many\n", -1},
+	} {
+		dir := t.TempDir()
+		kernel(t, dir, c.file)
+		if err := os.WriteFile(filepath.Join(dir, c.file), []byte(c.text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		g := &Group{Dirs: []Dir{{Path: t.TempDir(), Controllers: []string{PIDs}}, {Path: dir, V2: c.v2, Controllers: []string{Memory}}}}
+		if got := g.OOMKills(); got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+	}
+	if got := (&Group{}).OOMKills(); got != -1 {
+		t.Errorf("a group without a controller counts %d", got)
+	}
+}

@@ -23,6 +23,7 @@ type Type string
 const (
 	Begun   Type = "begun"   // from the init, the first message: it runs, what comes now is not a failed set-up
 	Conn    Type = "conn"    // to the init: a connection from a client (one file)
+	Keeper  Type = "keeper"  // from the init: it has made a keeper (one file, a pidfd); to the init: the kernel will choose that before the init
 	Spool   Type = "spool"   // from the init: it wants an unlinked file; to the init: here it is (one file)
 	Expires Type = "expires" // from the init: when its time to live ends now
 	Ended   Type = "ended"   // from the init, the last message: why it ends

@@ -46,6 +46,10 @@ type Config struct {
 	FileBytes      int64 `json:"file_bytes"`      // RLIMIT_FSIZE; 0 is none
 	DataBytes      int64 `json:"data_bytes"`      // RLIMIT_DATA; 0 is none
 
+	// ScoreKeepers says that whoever holds the control line makes the kernel
+	// choose keepers, and what they start, before the init when memory is short.
+	ScoreKeepers bool `json:"score_keepers,omitempty"`
+
 	SandboxUID string `json:"sandbox_uid"` // what the platform calls this instance
 	// Trusted says that who holds the control line needs no further proof:
 	// connections that come over it need no key.

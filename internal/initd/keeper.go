@@ -27,8 +27,9 @@ const (
 type keeper struct {
 	pid    int
 	conn   *net.UnixConn
-	seq    int64  // of the command that it serves or served last
-	resume func() // lets it go on, should user code have stopped it
+	seq    int64           // of the command that it serves or served last
+	resume func()          // lets it go on, should user code have stopped it
+	scored <-chan struct{} // closed when its score is set; nil when nobody sets it
 }
 
 // nursery makes keepers in advance.
@@ -36,6 +37,7 @@ type nursery struct {
 	reaper *reaper
 	args   []string
 	spare  int
+	score  func(pid int) (<-chan struct{}, error) // nil when nobody sets scores
 
 	mu      sync.Mutex
 	spares  []*keeper
@@ -180,11 +182,26 @@ func (n *nursery) make() (*keeper, error) {
 		conn.Close()
 		return nil, fmt.Errorf("keeper: %w", err)
 	}
-	return &keeper{pid: pid, conn: conn.(*net.UnixConn), resume: func() { n.reaper.signal(pid, syscall.SIGCONT) }}, nil
+	k := &keeper{pid: pid, conn: conn.(*net.UnixConn), resume: func() { n.reaper.signal(pid, syscall.SIGCONT) }}
+	if n.score == nil {
+		return k, nil
+	}
+	if k.scored, err = n.score(pid); err != nil {
+		conn.Close() // which ends it
+		return nil, fmt.Errorf("keeper: have its score set: %w", err)
+	}
+	return k, nil
 }
 
 // start sends the request. The caller still owns files afterwards.
 func (k *keeper) start(req keepRequest, files []*os.File) error {
+	if k.scored != nil {
+		select {
+		case <-k.scored: // long ago, as a rule
+		case <-time.After(startPatience):
+			return errors.New("the supervisor has not set its score")
+		}
+	}
 	data, err := json.Marshal(req)
 	if err != nil {
 		return err

@@ -73,6 +73,9 @@ func newServer(config Config, files skerry.Files, line *control.Line) *Server {
 	s.shell.state = shellstate.State{Dir: config.Workspace, Env: config.Env}
 	if line != nil {
 		s.line = newSupervisor(line, s)
+		if config.ScoreKeepers {
+			s.nursery.score = s.line.scoreKeeper
+		}
 	}
 	_, _ = rand.Read(s.digests[:]) // never fails
 	var id [16]byte

@@ -77,10 +77,14 @@ func (s *Server) launch(ctx context.Context, c *command, spec skerry.CommandSpec
 	started, err := s.begin(k, p)
 	if err != nil {
 		p.closeOurs()
-		if se, ok := errors.AsType[*stepError](err); ok && se.step != stepDefence {
+		se, ok := errors.AsType[*stepError](err)
+		if ok && se.step != stepDefence {
 			s.nursery.give(k)
 		} else {
 			k.conn.Close() // which ends it
+		}
+		if !ok && c.before.ooms >= 0 && s.usage.read().ooms > c.before.ooms {
+			err = &stepError{errno: syscall.ENOMEM} // the kernel chose the keeper
 		}
 		return describe(err, p.req.Dir, spec)
 	}

@@ -6,7 +6,11 @@ import (
 	"errors"
 	"net"
 	"os"
+	"slices"
+	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/skerry-run/skerry/internal/control"
 )
@@ -21,6 +25,9 @@ type supervisor struct {
 	send   chan struct{} // a token: who has it may send
 	asked  chan struct{} // a token: who has it may ask for a file
 	files  chan *os.File // files that were asked for
+
+	mu      sync.Mutex
+	scoring []chan struct{} // keepers whose score is being set, in the order of the answers
 }
 
 func newSupervisor(line *control.Line, s *Server) *supervisor {
@@ -54,7 +61,42 @@ func (v *supervisor) listen(accept func(net.Conn)) {
 			}
 		case f != nil:
 			f.Close()
+		case m.Type == control.Keeper:
+			v.keeperScored()
 		}
+	}
+}
+
+// scoreKeeper has the score of a keeper set. The channel is closed when it is;
+// nobody needs to wait for it but who starts user code.
+func (v *supervisor) scoreKeeper(pid int) (<-chan struct{}, error) {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return nil, err
+	}
+	pidfd := os.NewFile(uintptr(fd), "keeper")
+	defer pidfd.Close()
+	<-v.send
+	defer func() { v.send <- struct{}{} }()
+	done := make(chan struct{})
+	v.mu.Lock()
+	v.scoring = append(v.scoring, done) // in the order in which they are sent
+	v.mu.Unlock()
+	if err := v.line.Send(control.Message{Type: control.Keeper}, pidfd); err != nil {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		v.scoring = slices.DeleteFunc(v.scoring, func(c chan struct{}) bool { return c == done })
+		return nil, err
+	}
+	return done, nil
+}
+
+func (v *supervisor) keeperScored() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.scoring) > 0 {
+		close(v.scoring[0])
+		v.scoring = v.scoring[1:]
 	}
 }
 

@@ -143,14 +143,15 @@ func (g group) killUntilEmpty(stop <-chan struct{}) {
 	}
 }
 
-// raiseOOMScore makes the kernel choose user code before the init when memory
-// is short. Raising needs no right; a program that ended already needs none.
+// raiseOOMScore makes the kernel choose user code before the keepers and the
+// init when memory is short. Raising needs no right; a program that ended
+// already needs none. User code may lower it again as far as its keeper's.
 func raiseOOMScore(pid int) {
 	fd, err := syscall.Open("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", syscall.O_WRONLY|syscall.O_CLOEXEC, 0)
 	if err != nil {
 		return
 	}
-	_, _ = syscall.Write(fd, []byte("500"))
+	_, _ = syscall.Write(fd, []byte("1000"))
 	syscall.Close(fd)
 }
 

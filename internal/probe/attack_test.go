@@ -166,6 +166,7 @@ func TestAttacksSucceedWithoutDefences(t *testing.T) {
 		"init-signal-owner":     {},
 		"init-limits":           {},
 		"init-priority":         {},
+		"init-score":            {},
 		"namespaces":            {},
 		"keyrings":              {},
 		"system-calls":          {},

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 	"unsafe"
@@ -19,6 +20,7 @@ import (
 var controlAttacks = []Attack{
 	{Name: "init-limits", Tries: "lower the init's resource limits with prlimit", run: initLimits},
 	{Name: "init-priority", Tries: "take the processor from the init: setpriority, sched_setscheduler, sched_setattr, sched_setaffinity, ioprio_set", run: initPriority},
+	{Name: "init-score", Tries: "have the kernel choose the init when memory is short: raise its score, lower one's own to the init's", run: initScore},
 	{Name: "init-socket", Tries: "connect to every abstract socket of the sandbox and speak to the init", run: initSocket},
 }
 
@@ -33,6 +35,55 @@ func initLimits([]string) Finding {
 		}
 	}
 	return judge(attempts...)
+}
+
+func initScore([]string) Finding {
+	score := func(pid string) (string, int, error) {
+		path := "/proc/" + pid + "/oom_score_adj"
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return path, 0, err
+		}
+		n, err := strconv.Atoi(strings.TrimSpace(string(data)))
+		return path, n, err
+	}
+	var attempts []attempt
+	for _, pid := range guards() {
+		path, n, err := score(strconv.Itoa(pid))
+		if err != nil {
+			return unknown("%v", err)
+		}
+		attempts = append(attempts, attempt{fmt.Sprintf("raise %s above %d", path, n), os.WriteFile(path, []byte(strconv.Itoa(n+1)), 0)})
+	}
+	_, inits, err := score("1")
+	if err != nil {
+		return unknown("%v", err)
+	}
+	path, own, err := score("self")
+	if err != nil {
+		return unknown("%v", err)
+	}
+	err = os.WriteFile(path, []byte(strconv.Itoa(inits)), 0)
+	if _, now, e := score("self"); e != nil || now > inits {
+		return judge(append(attempts, attempt{fmt.Sprintf("lower one's own from %d to %d", own, inits), err})...)
+	}
+	if !memoryIsCounted() {
+		// There is no limit for all together at which the kernel would choose.
+		f := judge(attempts...)
+		f.Detail += fmt.Sprintf("; one's own is %d, as the init's: only a shortage of the whole machine would make the kernel choose between them", inits)
+		return f
+	}
+	return open("one's own score is %d, and the init's is %d", inits, inits)
+}
+
+// memoryIsCounted says whether a control group shows the sandbox's memory.
+func memoryIsCounted() bool {
+	for _, file := range []string{"/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory.max"} {
+		if _, err := os.Stat(file); err == nil {
+			return true
+		}
+	}
+	return false
 }
 
 func initPriority([]string) Finding {

@@ -71,7 +71,8 @@ func (s *supervisor) make() error {
 	}
 	// bwrap's own start goes on meanwhile, up to where it needs its options.
 	spec := bwrap.Spec{
-		Layout: layout, Init: s.order.Init, Data: data, SeccompFD: seccompFD, StatusFD: statusFD, HoldFD: holdFD,
+		ReadOnlyProc: s.scoresKeepers(),
+		Layout:       layout, Init: s.order.Init, Data: data, SeccompFD: seccompFD, StatusFD: statusFD, HoldFD: holdFD,
 	}
 	if s.group != nil {
 		spec.CgroupBinds = s.group.Binds()
@@ -247,7 +248,7 @@ func (s *supervisor) initConfig(layout bwrap.Layout) initd.Config {
 		Env:  environment(layout, s.order.Env),
 		PIDs: r.Limits.PIDs, WorkspaceBytes: r.Limits.WorkspaceBytes, WatchWorkspace: r.Persistent,
 		FileBytes: r.Limits.WorkspaceBytes, SpoolBytes: skerry.DefaultSpoolBytes,
-		SandboxUID: r.SandboxUID, Trusted: true,
+		SandboxUID: r.SandboxUID, Trusted: true, ScoreKeepers: s.scoresKeepers(),
 	}
 	if !r.Expires.IsZero() {
 		c.TTLMS = max(1, time.Until(r.Expires).Milliseconds())

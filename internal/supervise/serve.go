@@ -48,21 +48,23 @@ func (s *supervisor) listen() {
 		if err != nil {
 			return
 		}
-		if file != nil {
-			file.Close() // none is announced in this direction
-		}
 		s.mu.Lock()
 		s.begun = true
 		s.mu.Unlock()
 		switch m.Type {
 		case control.Spool:
 			s.giveSpool()
+		case control.Keeper:
+			s.scoreKeeper(file)
 		case control.Expires:
 			s.setExpiry(m.ExpiresUnixMS)
 		case control.Ended:
 			s.mu.Lock()
 			s.said = endReason(m.Reason)
 			s.mu.Unlock()
+		}
+		if file != nil {
+			file.Close()
 		}
 	}
 }

@@ -54,6 +54,7 @@ type supervisor struct {
 	expiry *time.Timer
 	said   string // why the init says it ended; "" when it did not say
 	begun  bool   // the init has spoken
+	ooms   int64  // kills for memory at the last look, see diedOfMemoryLocked
 }
 
 // steady gives a time that comes from elsewhere, and so from the machine's
@@ -85,7 +86,7 @@ func (s *supervisor) run() error {
 		reason, err = s.keep()
 	}
 	removed := s.removeAll(reason, err != nil)
-	if err == nil && reason == boxes.EndedLost {
+	if err == nil && (reason == boxes.EndedLost || reason == boxes.EndedOOM) {
 		// Whoever still listens is waiting for an init to answer.
 		s.reply.fail(s.diedError())
 	}
@@ -115,7 +116,7 @@ func (s *supervisor) claim() error {
 		if note, ok := d.Recall(r.Key); ok && r.Ref.Kind == skerry.RunKind {
 			return skerry.Errorf(skerry.Expired, op, "run %q has been: %s", r.Ref.Name, note.Words()).
 				WithHint("a run's id is used once; choose another").WithOutcome(skerry.Refused)
-		} else if ok && note.Reason == boxes.EndedLost {
+		} else if ok && (note.Reason == boxes.EndedLost || note.Reason == boxes.EndedOOM) {
 			r.Recreated, r.Lost = true, lostWith(d, r)
 		}
 		s.box, err = d.Claim(r, func(others []boxes.Record) error {
@@ -196,6 +197,9 @@ func (s *supervisor) keep() (reason string, err error) {
 	}
 	if !s.begun {
 		return "", s.setupError()
+	}
+	if s.diedOfMemoryLocked() {
+		return boxes.EndedOOM, nil
 	}
 	return boxes.EndedLost, nil
 }
@@ -278,6 +282,7 @@ func (s *supervisor) watchBox() {
 			s.stop(boxes.EndedLost)
 			return
 		}
+		s.countOOMs()
 	}
 }
 

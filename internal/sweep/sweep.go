@@ -34,6 +34,10 @@ func CgroupParent(d boxes.Dirs) string {
 // SessionMemory is how long the end of a session is remembered at least.
 const SessionMemory = 24 * time.Hour
 
+// oomMemory is how long a run's death of memory is remembered: whoever follows
+// it sees only a stream that broke, and asks at once.
+const oomMemory = time.Minute
+
 // Note keeps in mind how the sandbox of r ended, where that was asked for or
 // somebody is bound to ask.
 func Note(d boxes.Dirs, r boxes.Record, reason string) error {
@@ -43,12 +47,18 @@ func Note(d boxes.Dirs, r boxes.Record, reason string) error {
 		return nil // its maker gave up before it was made: it never was
 	case r.Ref.Kind == skerry.SessionKind && reason != boxes.EndedShutdown:
 		keep = max(keep, SessionMemory)
+	case reason == boxes.EndedOOM:
+		keep = max(keep, oomMemory)
 	}
 	if keep <= 0 || r.Ref.Name == "" {
 		return nil
 	}
 	now := time.Now()
-	return d.Remember(r.Key, boxes.Note{Ref: r.Ref, Ended: now, Until: now.Add(keep), Reason: reason, Digest: r.Digest})
+	n := boxes.Note{Ref: r.Ref, Ended: now, Until: now.Add(keep), Reason: reason, Digest: r.Digest}
+	if reason == boxes.EndedOOM {
+		n.Memory = r.Limits.MemoryBytes
+	}
+	return d.Remember(r.Key, n)
 }
 
 // Result counts what a sweep removed.

@@ -40,6 +40,8 @@ func TestWhichEndsAreNoted(t *testing.T) {
 		{skerry.RunKind, boxes.EndedShutdown, time.Hour, time.Hour},
 		{skerry.RunKind, boxes.EndedOwner, time.Hour, time.Hour},
 		{skerry.RunKind, boxes.EndedLost, 0, 0},
+		{skerry.RunKind, boxes.EndedOOM, 0, oomMemory},
+		{skerry.SessionKind, boxes.EndedOOM, 0, SessionMemory},
 		{skerry.SessionKind, boxes.EndedShutdown, 0, 0},
 		{skerry.SessionKind, boxes.EndedShutdown, time.Hour, time.Hour},
 		{skerry.SessionKind, boxes.EndedTTL, 0, SessionMemory},
