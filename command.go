@@ -2,6 +2,7 @@ package skerry
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -64,6 +65,36 @@ const (
 // TerminalSize is the size of a terminal in characters; zero fields are 80×24.
 type TerminalSize struct {
 	Cols, Rows uint16
+}
+
+// OrDefaults gives t with the default in each zero field.
+func (t TerminalSize) OrDefaults() TerminalSize {
+	return TerminalSize{Cols: orDefault(t.Cols, 80), Rows: orDefault(t.Rows, 24)}
+}
+
+// DefaultFileMode is the mode of a file for which none was given.
+const DefaultFileMode = 0o644
+
+// OrDefaults gives s with the default in each zero field that has one. Dir and
+// Timeout have none: zero is a meaning of its own.
+func (s CommandSpec) OrDefaults() CommandSpec {
+	s.Grace = orDefault(s.Grace, DefaultKillGrace)
+	if s.TTY != nil {
+		s.TTY = new(s.TTY.OrDefaults())
+	}
+	s.Files = slices.Clone(s.Files)
+	for i := range s.Files {
+		s.Files[i].Mode = orDefault(s.Files[i].Mode, DefaultFileMode)
+	}
+	return s
+}
+
+func orDefault[T comparable](v, d T) T {
+	var zero T
+	if v == zero {
+		return d
+	}
+	return v
 }
 
 // Validate refuses what no sandbox could start.

@@ -25,9 +25,7 @@ type ExecSpec struct {
 // A command that exists already, with the same id and spec, is followed from
 // its beginning instead of being run again.
 func Exec(ctx context.Context, s Sandbox, spec ExecSpec) Result {
-	if spec.Command.Grace == 0 {
-		spec.Command.Grace = DefaultKillGrace
-	}
+	spec.Command = spec.Command.OrDefaults()
 	if spec.Stdin != nil {
 		spec.Command.Stdin = StdinStream
 	}

@@ -213,6 +213,8 @@ func fill(v reflect.Value) {
 		v.SetBool(true)
 	case reflect.Float64:
 		v.SetFloat(0.5)
+	case reflect.Uint8, reflect.Uint16, reflect.Uint32:
+		v.SetUint(7)
 	default:
 		v.SetInt(7)
 	}

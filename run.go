@@ -74,12 +74,10 @@ func Run(ctx context.Context, b Backend, spec RunSpec) Result {
 
 func newRunner(b Backend, spec RunSpec) *runner {
 	spec.Sandbox.Kind = RunKind
+	spec.Command = spec.Command.OrDefaults()
 	spec.Command.ID = RunCommandID
 	if spec.Command.Timeout == 0 {
 		spec.Command.Timeout = DefaultRunTimeout
-	}
-	if spec.Command.Grace == 0 {
-		spec.Command.Grace = DefaultKillGrace
 	}
 	if spec.Sandbox.TTL == 0 {
 		spec.Sandbox.TTL = spec.Command.Timeout + spec.Command.Grace + spec.Sandbox.Retention + DefaultStartTimeout

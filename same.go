@@ -2,9 +2,7 @@ package skerry
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,32 +16,37 @@ var ErrSame = errors.New("the same run exists")
 // IsSame says whether err is Create's Conflict with the same request.
 func IsSame(err error) bool { return KindOf(err) == Conflict && errors.Is(err, ErrSame) }
 
-// digest identifies the whole request: sandbox, command and the contents of
-// the input files. Backends keep it keyed, never as it is.
+// digest identifies the whole request, defaults filled in: sandbox, command and
+// the contents of the input files. Backends keep it keyed, never as it is.
 func (r *runner) digest() (string, error) {
-	h := sha256.New()
-	s := r.spec.Sandbox
-	s.Progress, s.Digest = nil, ""
-	for _, v := range []any{s.Ref, s.Profile, s.Image, s.Limits, s.Network, s.Env, r.spec.Command, r.spec.Language} {
-		data, err := json.Marshal(v) // maps are sorted by key
-		if err != nil {
-			return "", Errorf(Internal, "digest of the run", "%w", err)
-		}
-		fmt.Fprintf(h, "%d:%s", len(data), data)
+	d := newDigester()
+	s, c := r.spec.Sandbox, r.spec.Command
+	for _, text := range []string{s.Key(), s.Profile, s.Image, s.Network.String(), r.spec.Language} {
+		d.text(text)
 	}
+	fmt.Fprintf(d, "%d", s.Limits.OrDefaults(DefaultLimits))
+	d.env(s.Env)
+	if c.Dir == "" {
+		c.Dir = "." // a run has no other place to begin in
+	}
+	command := c.Digest()
+	d.Write(command[:])
+	d.number(len(r.spec.Inputs))
 	for _, in := range r.spec.Inputs {
-		fmt.Fprintf(h, "%d:%s:%d:%d:", len(in.Path), in.Path, in.Mode, in.Size)
+		d.text(in.Path)
+		fmt.Fprintf(d, "%d,%d;", orDefault(in.Mode, DefaultFileMode), in.Size)
 		src, err := in.Open()
 		if err != nil {
 			return "", Errorf(Invalid, "input files", "%w", err)
 		}
-		_, err = io.Copy(h, io.LimitReader(src, in.Size))
+		_, err = io.Copy(d, io.LimitReader(src, in.Size))
 		src.Close()
 		if err != nil {
 			return "", Errorf(Invalid, "input files", "%w", err)
 		}
 	}
-	return hex.EncodeToString(h.Sum(nil)), nil
+	sum := d.sum()
+	return hex.EncodeToString(sum[:]), nil
 }
 
 // join follows the command of a run that another caller made. It starts

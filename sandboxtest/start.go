@@ -46,6 +46,26 @@ func testStart(t *testing.T, s *suite) {
 		}
 	})
 
+	t.Run("a default that is spelled out is the same spec", func(t *testing.T) {
+		b := b.on(t)
+		spec := skerry.CommandSpec{ID: "defaults", Argv: []string{"echo", "out"}, TTY: &skerry.TerminalSize{}, Files: []skerry.StartFile{{Path: "defaults"}}}
+		b.start(spec)
+		for name, mod := range map[string]func(*skerry.CommandSpec){
+			"grace":    func(c *skerry.CommandSpec) { c.Grace = skerry.DefaultKillGrace },
+			"terminal": func(c *skerry.CommandSpec) { c.TTY = &skerry.TerminalSize{Cols: 80, Rows: 24} },
+			"columns":  func(c *skerry.CommandSpec) { c.TTY = &skerry.TerminalSize{Cols: 80} },
+			"mode":     func(c *skerry.CommandSpec) { c.Files = []skerry.StartFile{{Path: "defaults", Mode: 0o644}} },
+			"env":      func(c *skerry.CommandSpec) { c.Env = map[string]string{} },
+			"hint":     func(c *skerry.CommandSpec) { c.Missing = "install it" },
+		} {
+			same := spec
+			mod(&same)
+			if _, err := b.Start(b.ctx, same); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	})
+
 	t.Run("20 starts at once start once", func(t *testing.T) {
 		b := b.on(t)
 		const callers = 20

@@ -3,13 +3,9 @@
 package initd
 
 import (
-	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"time"
-
-	"google.golang.org/protobuf/proto"
 
 	"github.com/skerry-run/skerry"
 	pb "github.com/skerry-run/skerry/internal/initproto"
@@ -50,7 +46,7 @@ func specOf(r *pb.StartRequest) (skerry.CommandSpec, error) {
 	if len(s.Missing) > maxMissing {
 		return s, skerry.Errorf(skerry.Invalid, startOp, "the text about a missing program has %d bytes, at most %d", len(s.Missing), maxMissing)
 	}
-	return s, s.Validate()
+	return s.OrDefaults(), s.Validate()
 }
 
 func envMap(entries [][]byte) (map[string]string, error) {
@@ -83,18 +79,6 @@ func sizeOf(t *pb.TerminalSize) (skerry.TerminalSize, error) {
 		return skerry.TerminalSize{}, skerry.Errorf(skerry.Invalid, "terminal", "a size of %d×%d is too large", t.Cols, t.Rows)
 	}
 	return skerry.TerminalSize{Cols: uint16(t.Cols), Rows: uint16(t.Rows)}, nil
-}
-
-// canonical is the request as bytes that are the same for the same request.
-func canonical(r *pb.StartRequest) ([]byte, error) {
-	c := proto.CloneOf(r)
-	c.Missing = "" // a hint for people decides nothing
-	slices.SortFunc(c.Env, slices.Compare)
-	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(c)
-	if err != nil {
-		return nil, fmt.Errorf("request: %w", err)
-	}
-	return b, nil
 }
 
 func exitMessage(e skerry.Exit) *pb.Exit {

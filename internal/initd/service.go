@@ -30,11 +30,7 @@ func (s *service) Start(ctx context.Context, r *pb.StartRequest) (*pb.StartReply
 	if err != nil {
 		return nil, err
 	}
-	bytes, err := canonical(r)
-	if err != nil {
-		return nil, err
-	}
-	c, attached, err := s.start(ctx, spec, s.digestOf(bytes))
+	c, attached, err := s.start(ctx, spec, s.digestOf(spec))
 	if err != nil {
 		return nil, err
 	}

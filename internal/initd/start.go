@@ -30,9 +30,6 @@ func (s *Server) start(ctx context.Context, spec skerry.CommandSpec, digest [32]
 		ready: make(chan struct{}), done: make(chan struct{}), gone: make(chan struct{}),
 		grace: spec.Grace,
 	}
-	if c.grace == 0 {
-		c.grace = skerry.DefaultKillGrace
-	}
 	existing, err := s.add(c)
 	if err != nil {
 		return nil, false, err
@@ -187,9 +184,13 @@ func startFailed(kind skerry.Kind, format string, args ...any) *skerry.Error {
 }
 
 // digestOf is keyed, so that it tells nothing about small secrets.
-func (s *Server) digestOf(canonical []byte) (d [32]byte) {
+func (s *Server) digestOf(spec skerry.CommandSpec) (d [32]byte) {
+	if spec.Dir != "" || !s.config.Session { // else it is wherever the session is
+		spec.Dir = s.resolveDir(spec.Dir)
+	}
+	digest := spec.Digest()
 	h := hmac.New(sha256.New, s.digests[:])
-	h.Write(canonical)
+	h.Write(digest[:])
 	h.Sum(d[:0])
 	return d
 }

@@ -117,7 +117,7 @@ func TestStartIsIdempotent(t *testing.T) {
 	b := newBox(t, Config{Session: true})
 	request := func() *pb.StartRequest {
 		return with(script("echo ran >> /workspace/log; echo $A"), func(r *pb.StartRequest) {
-			r.Id = "same"
+			r.Id, r.Dir, r.GraceMs = "same", []byte("."), 0
 			r.Env = bytesOf([]string{"A=1", "B=2"})
 			r.Files = []*pb.StartFile{{Path: []byte("f"), Data: []byte("x")}}
 		})
@@ -151,6 +151,18 @@ func TestStartIsIdempotent(t *testing.T) {
 	}
 	if r := b.run(sh("cat /workspace/log")); r.stdout != "ran\n" {
 		t.Errorf("it ran more than once: %v", r)
+	}
+	for name, change := range map[string]func(*pb.StartRequest){
+		"grace":     func(r *pb.StartRequest) { r.GraceMs = 3000 },
+		"mode":      func(r *pb.StartRequest) { r.Files[0].Mode = 0o644 },
+		"directory": func(r *pb.StartRequest) { r.Dir = []byte("/workspace") },
+		"hint":      func(r *pb.StartRequest) { r.Missing = "install it" },
+	} {
+		r := request()
+		change(r)
+		if reply, err := b.Start(b.ctx(), r); err != nil || !reply.Attached {
+			t.Errorf("the %s spelled out gave %v, %v, want to be attached", name, reply, err)
+		}
 	}
 	for name, change := range map[string]func(*pb.StartRequest){
 		"script":  func(r *pb.StartRequest) { r.Script = []byte("echo other") },

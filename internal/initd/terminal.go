@@ -12,12 +12,6 @@ import (
 	"github.com/skerry-run/skerry"
 )
 
-// Size of a terminal for which none was given.
-const (
-	defaultCols = 80
-	defaultRows = 24
-)
-
 // inputPipe makes a pipe for a program's input: w is ours, r the program's.
 func inputPipe() (r, w *os.File, err error) {
 	var p [2]int
@@ -76,12 +70,7 @@ func openTerminal(size skerry.TerminalSize) (master, slave *os.File, err error) 
 }
 
 func resizeTerminal(master *os.File, size skerry.TerminalSize) error {
-	if size.Cols == 0 {
-		size.Cols = defaultCols
-	}
-	if size.Rows == 0 {
-		size.Rows = defaultRows
-	}
+	size = size.OrDefaults()
 	c, err := master.SyscallConn()
 	if err != nil {
 		return fmt.Errorf("terminal: %w", err)

@@ -53,7 +53,7 @@ func (f *FS) Write(ctx context.Context, path string, r io.Reader, opts skerry.Wr
 	}
 	mode := opts.Mode & 0o777
 	if mode == 0 {
-		mode = 0o644
+		mode = skerry.DefaultFileMode
 	}
 	if err == nil {
 		err = unix.Fchmod(int(file.Fd()), mode)
