@@ -1,6 +1,8 @@
 package local
 
 import (
+	"bytes"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -100,6 +102,22 @@ except OSError as e:
 	}
 	if r := one(t, kept, "bash", "-c", "for i in $(seq 20); do head -c 1M /dev/zero > $i; done; sleep 1000"); r.Outcome != skerry.Evicted {
 		t.Errorf("many files: %s (%s), want evicted", r.Outcome, r.Reason)
+	}
+}
+
+// A small workspace does not make the files of /tmp small.
+func TestAFileMayBeAsLargeAsItsFolder(t *testing.T) {
+	b := newBackend(t)
+	const size = 80 * skerry.MiB // more than what the init keeps of an output, too
+	s := limited(t, b, "tmp", skerry.Limits{WorkspaceBytes: 8 * skerry.MiB, TmpBytes: 100 * skerry.MiB})
+	if r := one(t, s, "bash", "-c", fmt.Sprintf("head -c %d /dev/zero > /tmp/f && rm /tmp/f", size)); r.Outcome != skerry.Exited || *r.ExitCode != 0 {
+		t.Errorf("a program: %s (%s), stderr %q", r.Outcome, r.Reason, r.Stderr)
+	}
+	if _, err := s.Files().Write(within(t, time.Minute), "/tmp/f", bytes.NewReader(make([]byte, size)), skerry.WriteOptions{}); err != nil {
+		t.Errorf("an upload: %v (hint: %s)", err, skerry.HintOf(err))
+	}
+	if r := one(t, s, "bash", "-c", "head -c 20M /dev/zero > f; stat -c %s f"); r.Outcome != skerry.Exited || r.Stdout != "7340032\n" {
+		t.Errorf("in the workspace: %s (%s), stdout %q", r.Outcome, r.Reason, r.Stdout)
 	}
 }
 

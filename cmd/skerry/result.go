@@ -79,6 +79,12 @@ func outcomeLine(r skerry.Result) string {
 	return what + ": " + r.Reason
 }
 
+// Signals by which Linux tells of a limit.
+const (
+	signalFileSize   = 25 // SIGXFSZ
+	signalSystemCall = 31 // SIGSYS
+)
+
 func hintFor(r skerry.Result) string {
 	switch r.Outcome {
 	case skerry.Timeout:
@@ -94,6 +100,12 @@ func hintFor(r skerry.Result) string {
 	case skerry.Evicted:
 		return "write less, or raise the limit with --workspace"
 	case skerry.Signaled:
+		switch r.Signal {
+		case signalFileSize:
+			return "write smaller files, or raise the limit with --workspace"
+		case signalSystemCall:
+			return "sandboxes deny some system calls, see docs/security.md; else the program sent the signal itself"
+		}
 		return "the signal came from the program itself or from somebody who sent one, not from a limit"
 	case skerry.StartFailed, skerry.Lost:
 		return "see skerry doctor"

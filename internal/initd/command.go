@@ -238,7 +238,7 @@ func (c *command) finish(status syscall.WaitStatus, p packet) {
 		exit.Reason = "the kernel killed the program because the sandbox's memory limit was reached; files in /tmp, and in a workspace in memory, count as memory"
 	case status.Signaled():
 		exit.Outcome, exit.Signal = skerry.Signaled, int(status.Signal())
-		exit.Reason = fmt.Sprintf("signal %d (%v)", int(status.Signal()), status.Signal())
+		exit.Reason = signalReason(status.Signal(), c.server.config.FileBytes)
 	default:
 		exit.Outcome, exit.ExitCode = skerry.Exited, new(status.ExitStatus())
 	}
@@ -246,6 +246,18 @@ func (c *command) finish(status syscall.WaitStatus, p packet) {
 		c.note("the kernel killed %d process(es) in the sandbox for memory while the command ran; files in /tmp, and in a workspace in memory, count as memory", exit.Usage.OOMEvents)
 	}
 	c.publish(exit)
+}
+
+// signalReason names a signal, and what sends it where that is one of ours.
+func signalReason(sig syscall.Signal, fileBytes int64) string {
+	text := fmt.Sprintf("signal %d (%v)", int(sig), sig)
+	switch {
+	case sig == syscall.SIGXFSZ && fileBytes > 0:
+		text += fmt.Sprintf(": one file may have at most %d bytes here", fileBytes)
+	case sig == syscall.SIGSYS:
+		text += ": that is how a system call that the sandbox denies can end a program"
+	}
+	return text
 }
 
 // isOOM says whether the kernel killed the program for memory: it died of KILL

@@ -151,6 +151,20 @@ def hold():
 	}
 }
 
+// B060, B105: a limit that works by a signal is named, and so is the filter.
+func TestSignalsOfLimitsAreExplained(t *testing.T) {
+	b := newBox(t, Config{Session: true, FileBytes: 1 << 20})
+	for text, want := range map[string]string{
+		"exec head -c 2000000 /dev/zero > /workspace/f":                               "at most 1048576 bytes",
+		`exec python3 -c 'import ctypes; ctypes.CDLL(None).syscall(0x40000000 | 39)'`: "system call that the sandbox denies",
+		"kill -TERM $$": "signal 15",
+	} {
+		if got := b.run(sh(text)); got.exit.Outcome != "signaled" || !strings.Contains(got.exit.Reason, want) {
+			t.Errorf("%s: got %v, want signaled and %q", text, got, want)
+		}
+	}
+}
+
 // wantRefused starts what must not start.
 func (b *box) wantRefused(r *pb.StartRequest, code codes.Code, text string) error {
 	b.t.Helper()

@@ -73,7 +73,7 @@ func kindOf(err error) (kind skerry.Kind, hint string) {
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
 		return skerry.Busy, ""
 	case errors.Is(err, unix.EFBIG):
-		return skerry.Busy, "write smaller files, or raise the limit on the size of one file"
+		return skerry.Busy, "write smaller files, or make the sandbox with a larger workspace"
 	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE), errors.Is(err, unix.ENOMEM):
 		return skerry.Busy, "end what uses up the sandbox's memory or descriptors, then try again"
 	case errors.Is(err, unix.EISDIR):

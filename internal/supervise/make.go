@@ -59,7 +59,7 @@ func (s *supervisor) make() error {
 	if err := s.makeGroup(); err != nil {
 		return err
 	}
-	if err := limitFiles(s.order.Record.Limits); err != nil {
+	if err := limitFiles(fileBytes(s.order.Record)); err != nil {
 		return internal(err)
 	}
 	s.launch = l
@@ -151,9 +151,9 @@ const (
 // disk: how large one of its files may be, and how many it may hold open. We
 // set it for ourselves, and bwrap inherits it: even root may lack the right to
 // set the limits of a process of another user.
-func limitFiles(l skerry.Limits) error {
+func limitFiles(fileBytes int64) error {
 	for resource, most := range map[int]uint64{
-		unix.RLIMIT_FSIZE:  uint64(max(l.WorkspaceBytes, skerry.DefaultSpoolBytes) + spoolMargin),
+		unix.RLIMIT_FSIZE:  uint64(max(fileBytes, skerry.DefaultSpoolBytes) + spoolMargin),
 		unix.RLIMIT_NOFILE: maxInitFiles,
 	} {
 		// syscall, not unix: the runtime must know that the limit is ours, or it
@@ -240,6 +240,16 @@ func splitWorkspace(total int64) (workspace, home int64) {
 	return total - home, home
 }
 
+// fileBytes is how large one file may be: in memory as large as the largest of
+// the file systems there, which have limits of their own; on the host's disk,
+// where only the watch is beside it, no larger than the workspace.
+func fileBytes(r boxes.Record) int64 {
+	if r.Persistent {
+		return r.Limits.WorkspaceBytes
+	}
+	return max(r.Limits.WorkspaceBytes, r.Limits.TmpBytes, r.Limits.ShmBytes)
+}
+
 // initConfig is what the init is told.
 func (s *supervisor) initConfig(layout bwrap.Layout) initd.Config {
 	r := s.order.Record
@@ -247,7 +257,7 @@ func (s *supervisor) initConfig(layout bwrap.Layout) initd.Config {
 		Session: r.Ref.Kind == skerry.SessionKind, Workspace: bwrap.Workspace, Home: bwrap.Home, Tmp: bwrap.Tmp,
 		Env:  environment(layout, s.order.Env),
 		PIDs: r.Limits.PIDs, WorkspaceBytes: r.Limits.WorkspaceBytes, WatchWorkspace: r.Persistent,
-		FileBytes: r.Limits.WorkspaceBytes, SpoolBytes: skerry.DefaultSpoolBytes,
+		FileBytes: fileBytes(r), SpoolBytes: skerry.DefaultSpoolBytes,
 		SandboxUID: r.SandboxUID, Trusted: true, ScoreKeepers: s.scoresKeepers(),
 	}
 	if !r.Expires.IsZero() {
