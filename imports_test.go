@@ -29,17 +29,20 @@ var mayImport = map[string][]string{
 	"internal/seccompbpf": {},
 	"internal/seccompgen": {},
 	"internal/sweep":      {".", "internal/boxes", "internal/cgroups", "internal/hostnet"},
-	"internal/supervise":  {".", "internal/boxes", "internal/bwrap", "internal/cgroups", "internal/control", "internal/hostnet", "internal/initd", "internal/sweep"},
+	"internal/supervise":  {".", "internal/boxes", "internal/bwrap", "internal/cgroups", "internal/control", "internal/hostnet", "internal/initconfig", "internal/keep", "internal/sweep"},
 
 	// Inside the sandbox. Nothing here may reach a backend or a client.
-	"internal/initd":      {".", "internal/initproto", "internal/control", "internal/sandboxfs", "internal/shellstate"},
+	"internal/initd":      {".", "internal/initproto", "internal/initconfig", "internal/control", "internal/keep", "internal/sandboxfs", "internal/shellstate"},
+	"internal/keep":       {},
+	"internal/keep/early": {"internal/keep"},
 	"internal/sandboxfs":  {"."},
 	"internal/shellstate": {},
 	"internal/probe":      {},
 
 	// What both sides share.
-	"internal/initproto": {"."},
-	"internal/control":   {},
+	"internal/initproto":  {"."},
+	"internal/initconfig": {"."},
+	"internal/control":    {},
 
 	// Proof.
 	"sandboxtest":      {"."},
@@ -50,7 +53,7 @@ var mayImport = map[string][]string{
 	// Ways in.
 	"internal/config": {"."},
 	"cmd/skerry":      {".", "local", "internal/config", "internal/verify"},
-	"cmd/skerry-init": {"internal/initd", "internal/probe", "internal/supervise"},
+	"cmd/skerry-init": {"internal/initd", "internal/keep/early", "internal/probe", "internal/supervise"},
 }
 
 type goPackage struct {

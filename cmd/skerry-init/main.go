@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"github.com/skerry-run/skerry/internal/initd"
+	_ "github.com/skerry-run/skerry/internal/keep/early" // a keeper never gets to main
 	"github.com/skerry-run/skerry/internal/probe"
 	"github.com/skerry-run/skerry/internal/supervise"
 )
@@ -33,8 +34,6 @@ func run(args []string, stderr io.Writer) int {
 	switch command {
 	case "serve":
 		return initd.ServeMain(args, stderr)
-	case "keep":
-		return initd.KeepMain(args)
 	case "connect":
 		return initd.ConnectMain(args, os.Stdin, os.Stdout, stderr)
 	case "supervise":

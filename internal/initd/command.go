@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/skerry-run/skerry"
+
+	"github.com/skerry-run/skerry/internal/keep"
 )
 
 const (
@@ -88,7 +90,7 @@ func (c *command) end(why stopReason) {
 		return
 	}
 	c.stop = &why
-	_ = c.keeper.send(c.seq, packet{op: opSignal, arg: int64(syscall.SIGTERM), flag: 1})
+	_ = c.keeper.send(c.seq, keep.Packet{Op: keep.OpSignal, Arg: int64(syscall.SIGTERM), Flag: 1})
 	c.kill = time.AfterFunc(c.grace, c.killTree)
 }
 
@@ -106,7 +108,7 @@ func (c *command) endNow(why stopReason) {
 // killTree has the keeper kill everything. A keeper that user code has stopped,
 // or whose tree hangs in the kernel, is killed itself: then PID 1 cleans up.
 func (c *command) killTree() {
-	_ = c.keeper.send(c.seq, packet{op: opKill})
+	_ = c.keeper.send(c.seq, keep.Packet{Op: keep.OpKill})
 	select {
 	case <-c.gone:
 		return
@@ -130,21 +132,21 @@ func (c *command) free() {
 // follow reads what the keeper reports until nothing of the tree is left.
 func (c *command) follow() {
 	defer close(c.gone)
-	var main packet
-	for main.op != opExited {
+	var main keep.Packet
+	for main.Op != keep.OpExited {
 		p, err := c.keeper.receive()
 		if err != nil {
 			c.adopt()
 			return
 		}
-		if p.op == opExited {
+		if p.Op == keep.OpExited {
 			main = p
 		}
 	}
 	c.server.reaper.forget(c.pid)
 	stopped := c.stopTimer()
 	if !stopped && c.server.config.Session {
-		c.finish(syscall.WaitStatus(main.arg), main)
+		c.finish(syscall.WaitStatus(main.Arg), main)
 		c.waitEmpty()
 		return
 	}
@@ -152,7 +154,7 @@ func (c *command) follow() {
 		go c.killTree()
 	}
 	c.waitEmpty()
-	c.finish(syscall.WaitStatus(main.arg), main)
+	c.finish(syscall.WaitStatus(main.Arg), main)
 }
 
 // stopTimer ends the command's own limit, and says whether we end it.
@@ -174,7 +176,7 @@ func (c *command) waitEmpty() {
 			c.server.buryKeeper(c.keeper)
 			return
 		}
-		if p.op == opEmpty {
+		if p.Op == keep.OpEmpty {
 			c.free()
 			return
 		}
@@ -199,12 +201,12 @@ func (c *command) adopt() {
 	defer limit.Stop()
 	select {
 	case status := <-c.orphan:
-		c.finish(status, packet{at: monotonic()})
+		c.finish(status, keep.Packet{At: keep.Monotonic()})
 	case <-limit.C:
 		c.drain()
 		exit := skerry.Exit{
-			Outcome: skerry.Lost, Duration: sinceMonotonic(c.begin, monotonic()),
-			Usage:  c.before.until(c.server.usage.read(), packet{}),
+			Outcome: skerry.Lost, Duration: sinceMonotonic(c.begin, keep.Monotonic()),
+			Usage:  c.before.until(c.server.usage.read(), keep.Packet{}),
 			Reason: "sandbox_hostile: the process that knew how the command ended was killed from inside the sandbox",
 		}
 		if stop := c.stopped(); stop != nil {
@@ -216,13 +218,13 @@ func (c *command) adopt() {
 }
 
 // finish collects the last output and publishes how the program ended.
-func (c *command) finish(status syscall.WaitStatus, p packet) {
+func (c *command) finish(status syscall.WaitStatus, p keep.Packet) {
 	c.drain()
 	stop := c.stopped()
-	if stop != nil && p.flag&flagSignalled == 0 && p.op == opExited {
+	if stop != nil && p.Flag&keep.FlagSignalled == 0 && p.Op == keep.OpExited {
 		stop = nil // it had ended before our signal came
 	}
-	exit := skerry.Exit{Duration: sinceMonotonic(c.begin, p.at)}
+	exit := skerry.Exit{Duration: sinceMonotonic(c.begin, p.At)}
 	if stop == nil {
 		if why := c.server.watch.over(); why != "" { // it was faster than the watch
 			stop = &stopReason{outcome: skerry.Evicted, reason: why}
@@ -339,9 +341,12 @@ func (c *command) signal(sig syscall.Signal, tree bool) {
 		c.killed = true
 		c.mu.Unlock()
 	}
-	p := packet{op: opSignal, arg: int64(sig)}
+	p := keep.Packet{Op: keep.OpSignal, Arg: int64(sig)}
 	if tree {
-		p.flag = 1
+		p.Flag = 1
 	}
 	_ = c.keeper.send(c.seq, p)
 }
+
+// sinceMonotonic is the time between two of keep.Monotonic.
+func sinceMonotonic(start, end int64) time.Duration { return time.Duration(max(0, end-start)) }

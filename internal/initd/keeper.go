@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/skerry-run/skerry/internal/keep"
 )
 
 // Keepers that are kept waiting, so that starting a command starts no Go
@@ -50,7 +52,7 @@ func newNursery(r *reaper, c *Config) *nursery {
 	if c.Session {
 		spare = spareKeepers
 	}
-	return &nursery{reaper: r, spare: spare, args: append([]string{"skerry-init", "keep"}, c.userLimits().args()...), wake: make(chan struct{}, 1), threads: map[int][]int{}}
+	return &nursery{reaper: r, spare: spare, args: append([]string{"skerry-init", keep.Command}, userLimits(c).Args()...), wake: make(chan struct{}, 1), threads: map[int][]int{}}
 }
 
 // fill keeps spares waiting until done is closed.
@@ -107,7 +109,7 @@ func (n *nursery) take() (*keeper, error) {
 func (n *nursery) give(k *keeper) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if len(n.spares) >= maxIdleKeepers || k.seq >= maxFilters || !n.reaper.alive(k.pid) {
+	if len(n.spares) >= maxIdleKeepers || k.seq >= keep.MaxFilters || !n.reaper.alive(k.pid) {
 		k.conn.Close() // which ends it
 		n.refill()
 		return
@@ -127,7 +129,7 @@ func (n *nursery) refill() {
 // of all keepers that have one. The list is bounded: a filter is.
 func (n *nursery) protect(k *keeper) []int {
 	const most = 200
-	own := threadsOf(k.pid)
+	own := keep.ThreadsOf(k.pid)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	var all []int
@@ -194,7 +196,7 @@ func (n *nursery) make() (*keeper, error) {
 }
 
 // start sends the request. The caller still owns files afterwards.
-func (k *keeper) start(req keepRequest, files []*os.File) error {
+func (k *keeper) start(req keep.Request, files []*os.File) error {
 	if k.scored != nil {
 		select {
 		case <-k.scored: // long ago, as a rule
@@ -206,20 +208,20 @@ func (k *keeper) start(req keepRequest, files []*os.File) error {
 	if err != nil {
 		return err
 	}
-	mem, err := memfdOf("request", data)
+	mem, err := keep.Memfd("request", data)
 	if err != nil {
 		return err
 	}
 	defer mem.Close()
-	if len(files) > maxStartFDs {
-		return fmt.Errorf("%d files for one command, at most %d", len(files), maxStartFDs)
+	if len(files) > keep.MaxStartFDs {
+		return fmt.Errorf("%d files for one command, at most %d", len(files), keep.MaxStartFDs)
 	}
 	fds := []int{int(mem.Fd())}
 	for _, f := range files {
 		fds = append(fds, rawFD(f))
 	}
 	k.seq++
-	_, _, err = k.conn.WriteMsgUnix(packet{op: opStart, seq: k.seq}.marshal(), unix.UnixRights(fds...), nil)
+	_, _, err = k.conn.WriteMsgUnix(keep.Packet{Op: keep.OpStart, Seq: k.seq}.Marshal(), unix.UnixRights(fds...), nil)
 	return err
 }
 
@@ -234,9 +236,9 @@ func rawFD(f *os.File) int {
 
 // send tells the keeper something about the command seq, and means nothing
 // when it serves another one by now.
-func (k *keeper) send(seq int64, p packet) error {
-	p.seq = seq
-	_, err := k.conn.Write(p.marshal())
+func (k *keeper) send(seq int64, p keep.Packet) error {
+	p.Seq = seq
+	_, err := k.conn.Write(p.Marshal())
 	return err
 }
 
@@ -245,8 +247,8 @@ func (k *keeper) send(seq int64, p packet) error {
 const resumePause = time.Second
 
 // receive waits for the keeper's next packet. The end of the line is errGone.
-func (k *keeper) receive() (packet, error) {
-	buf := make([]byte, packetBytes+1)
+func (k *keeper) receive() (keep.Packet, error) {
+	buf := make([]byte, keep.PacketBytes+1)
 	for {
 		_ = k.conn.SetReadDeadline(time.Now().Add(resumePause))
 		n, err := k.conn.Read(buf)
@@ -255,9 +257,9 @@ func (k *keeper) receive() (packet, error) {
 			continue
 		}
 		if err != nil || n == 0 {
-			return packet{}, errGone
+			return keep.Packet{}, errGone
 		}
-		return unmarshalPacket(buf[:n])
+		return keep.Unmarshal(buf[:n])
 	}
 }
 

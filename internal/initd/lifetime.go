@@ -41,7 +41,7 @@ func (l *lifetime) busy() {
 func (s *Server) beginLife() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if d := s.config.ttl(); d > 0 {
+	if d := s.config.TTL(); d > 0 {
 		s.setTTLLocked(d)
 		if asked := s.config.TTLAskedMS; asked > 0 {
 			s.life.length = time.Duration(asked) * time.Millisecond
@@ -66,7 +66,7 @@ func (s *Server) restLocked() {
 	if s.running == 0 && s.life.tidy == nil {
 		s.life.tidy = time.AfterFunc(tidyAfter, debug.FreeOSMemory)
 	}
-	idle := s.config.idle()
+	idle := s.config.Idle()
 	if !s.config.Session && len(s.order) == 0 { // a run that has not begun
 		return
 	}

@@ -16,6 +16,8 @@ import (
 	"github.com/skerry-run/skerry"
 	"github.com/skerry-run/skerry/internal/control"
 	pb "github.com/skerry-run/skerry/internal/initproto"
+
+	"github.com/skerry-run/skerry/internal/keep"
 )
 
 // memoryCgroup makes a cgroup (version 1) with a memory limit that the
@@ -270,7 +272,7 @@ func TestUsageOfBothVersionsOfCgroups(t *testing.T) {
 	if got := (counters{t.TempDir()}).read(); got != none {
 		t.Errorf("without a cgroup: got %+v, want all unknown", got)
 	}
-	if u := none.until(none, packet{op: opExited, cpuNS: 5e8, maxRSS: 1 << 20}); u.CPUSeconds != 0.5 || u.MemoryPeakBytes != 1<<20 || u.OOMEvents != -1 {
+	if u := none.until(none, keep.Packet{Op: keep.OpExited, CPUNS: 5e8, MaxRSS: 1 << 20}); u.CPUSeconds != 0.5 || u.MemoryPeakBytes != 1<<20 || u.OOMEvents != -1 {
 		t.Errorf("without a cgroup a command used %+v", u)
 	}
 	if u := none.now(); u != (skerry.Usage{CPUSeconds: -1, MemoryPeakBytes: -1, MemoryBytes: -1, PIDs: -1, OOMEvents: -1}) {

@@ -9,12 +9,14 @@ import (
 	"os"
 
 	"github.com/skerry-run/skerry"
+
+	"github.com/skerry-run/skerry/internal/keep"
 )
 
 // prepared is everything that a command needs before it starts: the request
 // for the keeper, the program's ends of pipes, and ours.
 type prepared struct {
-	req    keepRequest
+	req    keep.Request
 	theirs []*os.File // beside req.FDs; closed once the program has them
 
 	out     [2]*spool

@@ -5,6 +5,8 @@ package initd
 import (
 	"github.com/skerry-run/skerry"
 	"github.com/skerry-run/skerry/internal/shellstate"
+
+	"github.com/skerry-run/skerry/internal/keep"
 )
 
 // prepareProgram fills the request: which program, with what environment,
@@ -65,7 +67,7 @@ func (s *Server) prepareScript(p *prepared, spec skerry.CommandSpec, state shell
 	}
 	p.req.Path, p.req.Argv, p.req.Env = path, bytesOf(inv.Argv), bytesOf(inv.Env)
 	for i, data := range inv.Files {
-		f, err := sealedMemfd("script", data)
+		f, err := keep.SealedMemfd("script", data)
 		if err != nil {
 			return startFailed(skerry.Busy, "%w", err).WithHint("the sandbox is out of memory or open files; end something in it")
 		}

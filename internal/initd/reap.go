@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/skerry-run/skerry/internal/keep"
 )
 
 // reaper waits for every child of PID 1: the keepers, and what falls to PID 1
@@ -67,7 +69,7 @@ func every(pause time.Duration, fn func()) (stop func()) {
 // resumeChildren lets every child of the init go on. It takes no lock.
 func resumeChildren() {
 	self := os.Getpid()
-	eachProcess(func(pid, parent int) {
+	keep.EachProcess(func(pid, parent int) {
 		if parent == self {
 			_ = syscall.Kill(pid, syscall.SIGCONT)
 		}
@@ -159,4 +161,18 @@ func (r *reaper) forget(pid int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.mains, pid)
+}
+
+// orphans gives what fell to PID 1 because its keeper was killed: every child
+// of PID 1 that is no keeper, and all below it.
+func orphans(r *reaper) keep.Group {
+	return func(fn func(pid int)) {
+		tree := map[int]bool{}
+		keep.EachProcess(func(pid, parent int) {
+			if pid != 1 && (tree[parent] || parent == 1 && r.stranger(pid)) {
+				tree[pid] = true
+				fn(pid)
+			}
+		})
+	}
 }

@@ -3,98 +3,24 @@
 package initd
 
 import (
-	"fmt"
-	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/skerry-run/skerry/internal/initconfig"
+	"github.com/skerry-run/skerry/internal/keep"
 )
 
-// Open files: the init takes all it may, user code gets what programs expect
-// and no more, so that a bomb of processes can't use up the machine's.
-const (
-	userFilesSoft = 1024
-	userFilesHard = 16384
-)
-
-// NoCore is the limit of core dumps with which there are none. Where the host
-// pipes dumps into a program of its own, which then runs as root outside of the
-// sandbox, the kernel heeds no limit but this one: not 0. It is no room for a
-// file either.
-const NoCore = 1
-
-// userLimits are the rlimits of user code; 0 sets none. A keeper gets them as
-// its arguments, in this order.
-type userLimits struct {
-	tasks, fileBytes, dataBytes int64
-}
-
-func (c *Config) userLimits() userLimits {
-	l := userLimits{fileBytes: c.FileBytes, dataBytes: c.DataBytes}
+// userLimits are the rlimits of user code.
+func userLimits(c *initconfig.Config) keep.Limits {
+	l := keep.Limits{FileBytes: c.FileBytes, DataBytes: c.DataBytes}
 	if c.PIDs > 0 {
-		l.tasks = c.PIDs + TaskReserve
+		l.Tasks = c.PIDs + initconfig.TaskReserve
 	}
-	if c.WatchWorkspace && c.WorkspaceBytes > 0 && (l.fileBytes == 0 || l.fileBytes > c.WorkspaceBytes) {
-		l.fileBytes = c.WorkspaceBytes // one file may not outrun the watch
+	if c.WatchWorkspace && c.WorkspaceBytes > 0 && (l.FileBytes == 0 || l.FileBytes > c.WorkspaceBytes) {
+		l.FileBytes = c.WorkspaceBytes // one file may not outrun the watch
 	}
 	return l
-}
-
-func (l userLimits) args() []string {
-	var args []string
-	for _, n := range []int64{l.tasks, l.fileBytes, l.dataBytes} {
-		args = append(args, strconv.FormatInt(n, 10))
-	}
-	return args
-}
-
-func parseUserLimits(args []string) (l userLimits, err error) {
-	fields := []*int64{&l.tasks, &l.fileBytes, &l.dataBytes}
-	if len(args) != len(fields) {
-		return l, fmt.Errorf("%d limits, want %d", len(args), len(fields))
-	}
-	for i, f := range fields {
-		if *f, err = strconv.ParseInt(args[i], 10, 64); err != nil || *f < 0 {
-			return l, fmt.Errorf("limit %q is not a number", args[i])
-		}
-	}
-	return l, nil
-}
-
-// setUserLimits sets the limits on the keeper itself; the program inherits
-// them.
-func setUserLimits(l userLimits) error {
-	set := []struct {
-		resource   int
-		soft, hard uint64
-	}{
-		{unix.RLIMIT_CORE, NoCore, NoCore},
-		{unix.RLIMIT_NOFILE, userFilesSoft, userFilesHard},
-	}
-	for _, r := range []struct {
-		resource int
-		n        int64
-	}{{unix.RLIMIT_NPROC, l.tasks}, {unix.RLIMIT_FSIZE, l.fileBytes}, {unix.RLIMIT_DATA, l.dataBytes}} {
-		if r.n > 0 {
-			set = append(set, struct {
-				resource   int
-				soft, hard uint64
-			}{r.resource, uint64(r.n), uint64(r.n)})
-		}
-	}
-	for _, r := range set {
-		var now syscall.Rlimit
-		if err := syscall.Getrlimit(r.resource, &now); err != nil {
-			return err
-		}
-		// syscall, not unix: the runtime must know that the number of files is
-		// ours, or it would give children the one that it found at its start.
-		want := syscall.Rlimit{Cur: min(r.soft, now.Max), Max: min(r.hard, now.Max)}
-		if err := syscall.Setrlimit(r.resource, &want); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // raiseOwnFiles lets the init open as many files as it may.

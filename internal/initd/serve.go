@@ -21,6 +21,8 @@ import (
 
 	"github.com/skerry-run/skerry/internal/control"
 	"github.com/skerry-run/skerry/internal/sandboxfs"
+
+	"github.com/skerry-run/skerry/internal/keep"
 )
 
 // exitUsage is the code of an init that was started wrongly.
@@ -74,7 +76,7 @@ func serve(configFD, controlFD int, listen string) error {
 			return err
 		}
 	}
-	parkThreads(initThreads)
+	keep.ParkThreads(initThreads)
 	fs, err := sandboxfs.New(config.Workspace, config.Home, config.Tmp)
 	if err != nil {
 		return err

@@ -272,7 +272,7 @@ func (s *Server) buryKeeper(k *keeper) {
 // sweep does what sweepOrphans asks for, until nothing is left.
 func (s *Server) sweep() {
 	for range s.orphaned {
-		orphans(s.reaper).killUntilEmpty(nil)
+		orphans(s.reaper).KillUntilEmpty(nil)
 	}
 }
 

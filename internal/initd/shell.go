@@ -14,6 +14,8 @@ import (
 
 	"github.com/skerry-run/skerry"
 	"github.com/skerry-run/skerry/internal/shellstate"
+
+	"github.com/skerry-run/skerry/internal/keep"
 )
 
 // shell is the state of the session's shell as the last script published it.
@@ -52,7 +54,7 @@ func (c *capture) discard() {
 // stateMemfd gives both ends of a capture: one file, opened for appending so
 // that whoever else writes to it overwrites nothing.
 func stateMemfd() (ours, theirs *os.File, err error) {
-	ours, err = memfdOf("state", nil)
+	ours, err = keep.Memfd("state", nil)
 	if err != nil {
 		return nil, nil, err
 	}

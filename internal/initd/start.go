@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/skerry-run/skerry"
+
+	"github.com/skerry-run/skerry/internal/keep"
 )
 
 const startOp = "start command"
@@ -75,7 +77,7 @@ func (s *Server) launch(ctx context.Context, c *command, spec skerry.CommandSpec
 	if err != nil {
 		p.closeOurs()
 		se, ok := errors.AsType[*stepError](err)
-		if ok && se.step != stepDefence {
+		if ok && se.step != keep.StepDefence {
 			s.nursery.give(k)
 		} else {
 			k.conn.Close() // which ends it
@@ -85,7 +87,7 @@ func (s *Server) launch(ctx context.Context, c *command, spec skerry.CommandSpec
 		}
 		return describe(err, p.req.Dir, spec)
 	}
-	c.keeper, c.seq, c.pid, c.begin, c.started = k, k.seq, int(started.arg), started.at, time.Now()
+	c.keeper, c.seq, c.pid, c.begin, c.started = k, k.seq, int(started.Arg), started.At, time.Now()
 	c.orphan = s.reaper.expect(c.pid)
 	c.out, c.pumps, c.stdin, c.tty, c.state = p.out, p.pumps, p.stdin, p.tty, p.state
 	c.notices = p.notices
@@ -109,27 +111,27 @@ func (s *Server) launch(ctx context.Context, c *command, spec skerry.CommandSpec
 const startPatience = 30 * time.Second
 
 // begin hands the request to the keeper and waits for its word.
-func (s *Server) begin(k *keeper, p *prepared) (packet, error) {
+func (s *Server) begin(k *keeper, p *prepared) (keep.Packet, error) {
 	k.resume()
 	// A program that was stopped on its way to exec holds its keeper up.
-	defer every(resumePause, func() { below(k.pid).signal(syscall.SIGCONT) })()
+	defer every(resumePause, func() { keep.Below(k.pid).Signal(syscall.SIGCONT) })()
 	limit := time.AfterFunc(startPatience, func() { s.reaper.kill(k.pid) })
 	defer limit.Stop()
 	if err := k.start(p.req, p.theirs); err != nil {
-		return packet{}, err
+		return keep.Packet{}, err
 	}
 	got, err := k.receive()
 	if err != nil {
 		go s.buryKeeper(k) // with what it may have started
-		return packet{}, err
+		return keep.Packet{}, err
 	}
-	switch got.op {
-	case opStarted:
+	switch got.Op {
+	case keep.OpStarted:
 		return got, nil
-	case opFailed:
-		return packet{}, &stepError{step: got.flag, errno: syscall.Errno(got.arg)}
+	case keep.OpFailed:
+		return keep.Packet{}, &stepError{step: got.Flag, errno: syscall.Errno(got.Arg)}
 	}
-	return packet{}, fmt.Errorf("keeper: unexpected packet %q", got.op)
+	return keep.Packet{}, fmt.Errorf("keeper: unexpected keep.Packet %q", got.Op)
 }
 
 // stepError is what a keeper could not do.
@@ -155,9 +157,9 @@ func describe(err error, dir string, spec skerry.CommandSpec) error {
 		return startFailed(skerry.Busy, "process limit of the sandbox reached").WithHint("end something in the sandbox, or raise the limit of pids")
 	case se.errno == syscall.ENOMEM:
 		return startFailed(skerry.Busy, "not enough memory to start a process").WithHint("end something in the sandbox, or raise its memory limit")
-	case se.step == stepDefence:
+	case se.step == keep.StepDefence:
 		return startFailed(skerry.Denied, "the filter that protects the init could not be installed").WithHint("the kernel must allow seccomp filters in sandboxes")
-	case se.step == stepDir:
+	case se.step == keep.StepDir:
 		return workdirError(dir, se.errno)
 	case se.errno == syscall.E2BIG:
 		return startFailed(skerry.Invalid, "arguments and environment are too large for Linux").WithHint("send large values as files or on stdin")

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/skerry-run/skerry"
+
+	"github.com/skerry-run/skerry/internal/keep"
 )
 
 // counters reads the sandbox's cgroup, version 1 or 2, below root.
@@ -92,10 +94,10 @@ func (u usage) now() skerry.Usage {
 // the keeper's, who waited for the command's processes: in a session others
 // run at the same time. The peak of memory is the sandbox's when it rose, for
 // the kernel keeps one for all; else the largest process.
-func (u usage) until(after usage, p packet) skerry.Usage {
+func (u usage) until(after usage, p keep.Packet) skerry.Usage {
 	s := skerry.Usage{CPUSeconds: -1, MemoryPeakBytes: -1, OOMEvents: -1}
-	if p.op == opExited {
-		s.CPUSeconds, s.MemoryPeakBytes = float64(p.cpuNS)/1e9, p.maxRSS
+	if p.Op == keep.OpExited {
+		s.CPUSeconds, s.MemoryPeakBytes = float64(p.CPUNS)/1e9, p.MaxRSS
 	}
 	if after.peak > u.peak && after.peak > s.MemoryPeakBytes {
 		s.MemoryPeakBytes = after.peak

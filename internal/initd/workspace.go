@@ -12,6 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/skerry-run/skerry"
+
+	"github.com/skerry-run/skerry/internal/keep"
 )
 
 const (
@@ -202,11 +204,11 @@ func (m *measurement) addUnlinked(dirs []string) {
 			devices[st.Dev] = true
 		}
 	}
-	eachProcess(func(pid, _ int) {
+	keep.EachProcess(func(pid, _ int) {
 		if pid == 1 {
 			return // its files are its own, and bounded
 		}
-		for _, task := range threadsOf(pid) { // a thread may have files of its own
+		for _, task := range keep.ThreadsOf(pid) { // a thread may have files of its own
 			m.openFiles(fmt.Sprintf("/proc/%d/task/%d/fd", pid, task), devices)
 		}
 	})

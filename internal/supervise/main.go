@@ -21,7 +21,7 @@ import (
 
 	"github.com/skerry-run/skerry"
 	"github.com/skerry-run/skerry/internal/boxes"
-	"github.com/skerry-run/skerry/internal/initd"
+	"github.com/skerry-run/skerry/internal/keep"
 )
 
 // maxOrder bounds what is read from the caller: mostly environment.
@@ -67,7 +67,7 @@ func harden() error {
 	}
 	// Root may still raise it from a hard limit of 0. Others can't, and lose
 	// nothing by trying.
-	_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Cur: initd.NoCore, Max: initd.NoCore})
+	_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Cur: keep.NoCore, Max: keep.NoCore})
 	// What loses its parent comes to us, so that it can be reaped.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("become subreaper: %w", err)

@@ -24,7 +24,7 @@ import (
 	"github.com/skerry-run/skerry/internal/bwrap"
 	"github.com/skerry-run/skerry/internal/cgroups"
 	"github.com/skerry-run/skerry/internal/control"
-	"github.com/skerry-run/skerry/internal/initd"
+	"github.com/skerry-run/skerry/internal/initconfig"
 	"github.com/skerry-run/skerry/internal/sweep"
 )
 
@@ -251,9 +251,9 @@ func fileBytes(r boxes.Record) int64 {
 }
 
 // initConfig is what the init is told.
-func (s *supervisor) initConfig(layout bwrap.Layout) initd.Config {
+func (s *supervisor) initConfig(layout bwrap.Layout) initconfig.Config {
 	r := s.order.Record
-	c := initd.Config{
+	c := initconfig.Config{
 		Session: r.Ref.Kind == skerry.SessionKind, Workspace: bwrap.Workspace, Home: bwrap.Home, Tmp: bwrap.Tmp,
 		Env:  environment(layout, s.order.Env),
 		PIDs: r.Limits.PIDs, WorkspaceBytes: r.Limits.WorkspaceBytes, WatchWorkspace: r.Persistent,
@@ -277,7 +277,7 @@ func (s *supervisor) initConfig(layout bwrap.Layout) initd.Config {
 
 // environment is complete: nothing of the caller's own environment is in it.
 func environment(layout bwrap.Layout, given map[string]string) []string {
-	env := initd.BaseEnvironment(bwrap.Home, bwrap.Tmp)
+	env := initconfig.BaseEnvironment(bwrap.Home, bwrap.Tmp)
 	env["PATH"] = strings.Join(layout.Path, ":")
 	maps.Copy(env, given)
 	out := make([]string, 0, len(env))
@@ -288,7 +288,7 @@ func environment(layout bwrap.Layout, given map[string]string) []string {
 	return out
 }
 
-func writeConfig(f *os.File, c initd.Config) error {
+func writeConfig(f *os.File, c initconfig.Config) error {
 	data, err := json.Marshal(c)
 	if err != nil {
 		return err

@@ -1,6 +1,6 @@
 //go:build linux
 
-package initd
+package keep
 
 import (
 	"bytes"
@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// eachProcess calls fn with every process and its parent, in ascending order
+// EachProcess calls fn with every process and its parent, in ascending order
 // of pid. The listing is live: a process that is made meanwhile has a higher
 // pid and is found in the same pass.
-func eachProcess(fn func(pid, parent int)) {
+func EachProcess(fn func(pid, parent int)) {
 	dir, err := os.Open("/proc")
 	if err != nil {
 		return
@@ -63,11 +63,11 @@ func parentOf(pid int, buf []byte) (int, bool) {
 	return parent, err == nil
 }
 
-// below gives every descendant of root, as it is found.
-func below(root int) group {
+// Below gives every descendant of root, as it is found.
+func Below(root int) Group {
 	return func(fn func(pid int)) {
 		tree := map[int]bool{root: true}
-		eachProcess(func(pid, parent int) {
+		EachProcess(func(pid, parent int) {
 			if pid != root && tree[parent] {
 				tree[pid] = true
 				fn(pid)
@@ -76,25 +76,12 @@ func below(root int) group {
 	}
 }
 
-// orphans gives what fell to PID 1 because its keeper was killed: every child
-// of PID 1 that is no keeper, and all below it.
-func orphans(r *reaper) group {
-	return func(fn func(pid int)) {
-		tree := map[int]bool{}
-		eachProcess(func(pid, parent int) {
-			if pid != 1 && (tree[parent] || parent == 1 && r.stranger(pid)) {
-				tree[pid] = true
-				fn(pid)
-			}
-		})
-	}
-}
-
-// group calls fn with every process of a changing set. fn acts at once: a
+// Group calls fn with every process of a changing set. fn acts at once: a
 // process that is gone by then is what we want.
-type group func(fn func(pid int))
+type Group func(fn func(pid int))
 
-func (g group) signal(sig syscall.Signal) (n int) {
+// Signal sends sig to each and says how many there were.
+func (g Group) Signal(sig syscall.Signal) (n int) {
 	g(func(pid int) {
 		n++
 		_ = syscall.Kill(pid, sig)
@@ -105,7 +92,7 @@ func (g group) signal(sig syscall.Signal) (n int) {
 // freeze stops all of g, until a pass finds nobody new. What is killed makes
 // room for others to fork, what is stopped does not: only so a bomb that has
 // reached its limit of tasks comes to rest.
-func (g group) freeze() {
+func (g Group) freeze() {
 	const most = 50 // passes
 	seen := map[int]bool{}
 	for range most {
@@ -120,16 +107,16 @@ func (g group) freeze() {
 	}
 }
 
-// killUntilEmpty kills all of g again and again, until stop is closed, or with
+// KillUntilEmpty kills all of g again and again, until stop is closed, or with
 // a nil stop until nobody is found.
-func (g group) killUntilEmpty(stop <-chan struct{}) {
+func (g Group) KillUntilEmpty(stop <-chan struct{}) {
 	const quick = 3 // passes without a freeze
 	pause := time.Millisecond
 	for pass := 0; ; pass++ {
 		if pass >= quick {
 			g.freeze()
 		}
-		if g.signal(syscall.SIGKILL) == 0 {
+		if g.Signal(syscall.SIGKILL) == 0 {
 			if stop == nil {
 				return
 			}
@@ -155,8 +142,8 @@ func raiseOOMScore(pid int) {
 	syscall.Close(fd)
 }
 
-// threadsOf lists the threads of a process.
-func threadsOf(pid int) []int {
+// ThreadsOf lists the threads of a process.
+func ThreadsOf(pid int) []int {
 	dir, err := os.Open("/proc/" + strconv.Itoa(pid) + "/task")
 	if err != nil {
 		return nil

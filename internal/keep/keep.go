@@ -1,6 +1,11 @@
 //go:build linux
 
-package initd
+// Package keep is the keeper: the parent of one command inside a sandbox, and
+// what it and the init say to each other.
+//
+// A keeper starts for every command, so how little this package needs is how
+// soon that is: it may not import gRPC, nor what does.
+package keep
 
 import (
 	"fmt"
@@ -12,10 +17,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Command is the first argument of a process that is to be a keeper.
+const Command = "keep"
+
 // Exit codes of a keeper that can't do its work; nobody but a debugger sees them.
 const (
-	keepUsage  = 125
-	keepBroken = 126
+	exitUsage  = 125
+	exitBroken = 126
 )
 
 // keeperThreads are made before user code can use up the tasks, besides those
@@ -24,45 +32,45 @@ const (
 // have; with two a keeper died of a fork bomb.
 const keeperThreads = 4
 
-// KeepMain is the life of a keeper: the parent of one command at a time, made
+// Main is the life of a keeper: the parent of one command at a time, made
 // in advance and waiting for it. Whatever the command starts stays below the
 // keeper, because orphans are given to the nearest subreaper: so the whole tree
 // can be found without trusting anything that the program can change. A keeper
 // below which nothing is left is as good as new, and waits for the next one.
-func KeepMain(args []string) int {
-	limits, err := parseUserLimits(args)
+func Main(args []string) int {
+	limits, err := parseLimits(args)
 	if err != nil {
-		return keepUsage
+		return exitUsage
 	}
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
-		return keepBroken
+		return exitBroken
 	}
-	if _, err := unix.FcntlInt(keepFD, unix.F_GETFD, 0); err != nil {
+	if _, err := unix.FcntlInt(lineFD, unix.F_GETFD, 0); err != nil {
 		fmt.Fprintln(os.Stderr, "skerry-init keep: it is started by serve, not by hand")
-		return keepUsage
+		return exitUsage
 	}
-	unix.CloseOnExec(keepFD)
+	unix.CloseOnExec(lineFD)
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		return keepBroken
+		return exitBroken
 	}
 	syscall.Umask(0o022)
-	k := &keep{starts: make(chan start, 1), running: make(chan int)}
+	k := &keeper{starts: make(chan start, 1), running: make(chan int)}
 	locked := make(chan struct{})
 	go k.run(locked)
 	<-locked
 	go k.wait()
-	parkThreads(keeperThreads)
+	ParkThreads(keeperThreads)
 	// Only now: the limit of tasks holds for the keeper too, and when user code
 	// has reached it no thread can be made any more.
-	if err := setUserLimits(limits); err != nil {
-		return keepBroken
+	if err := setLimits(limits); err != nil {
+		return exitBroken
 	}
 	k.listen()
 	return 0 // the line is closed: the init is gone, and so is the sandbox
 }
 
-// keep is the state of a keeper.
-type keep struct {
+// keeper is the state of one.
+type keeper struct {
 	starts  chan start
 	running chan int // the pid of a program that was just started
 	sending sync.Mutex
@@ -81,24 +89,24 @@ type keep struct {
 
 // start is a request that arrived.
 type start struct {
-	req keepRequest
+	req Request
 	fds []int
 }
 
 // run owns the one thread that commands are forked from. The thread carries the
 // self-defence filter, which every child inherits and the keeper's other
 // threads don't.
-func (k *keep) run(locked chan<- struct{}) {
+func (k *keeper) run(locked chan<- struct{}) {
 	runtime.LockOSThread() // and never unlocked: nothing else may use a thread with a filter
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		os.Exit(keepBroken)
+		os.Exit(exitBroken)
 	}
 	close(locked)
 	var d defence
 	for s := range k.starts {
 		err := d.update(s.req.Protect)
 		if err != nil {
-			k.fail(stepDefence, syscall.EPERM)
+			k.fail(StepDefence, syscall.EPERM)
 		} else {
 			k.start(s.req, s.fds)
 		}
@@ -110,30 +118,30 @@ func (k *keep) run(locked chan<- struct{}) {
 
 // fail tells why the command can't be started. Nothing of it is left, and the
 // keeper may serve another one.
-func (k *keep) fail(step uint32, err error) {
+func (k *keeper) fail(step uint32, err error) {
 	errno, ok := err.(syscall.Errno)
 	if !ok {
 		errno = syscall.EINVAL
 	}
-	k.reply(packet{op: opFailed, flag: step, arg: int64(errno)})
+	k.reply(Packet{Op: OpFailed, Flag: step, Arg: int64(errno)})
 }
 
-func (k *keep) reply(p packet) {
+func (k *keeper) reply(p Packet) {
 	k.sending.Lock()
 	defer k.sending.Unlock()
-	b := p.marshal()
-	for syscall.Sendto(keepFD, b, syscall.MSG_NOSIGNAL, nil) == syscall.EINTR {
+	b := p.Marshal()
+	for syscall.Sendto(lineFD, b, syscall.MSG_NOSIGNAL, nil) == syscall.EINTR {
 		// An init that is gone is noticed by listen.
 	}
 }
 
-func (k *keep) start(req keepRequest, fds []int) {
+func (k *keeper) start(req Request, fds []int) {
 	if len(req.FDs) != len(fds) || len(req.Argv) == 0 {
-		k.fail(stepRequest, syscall.EINVAL)
+		k.fail(StepRequest, syscall.EINVAL)
 		return
 	}
 	if err := syscall.Chdir(req.Dir); err != nil {
-		k.fail(stepDir, err)
+		k.fail(StepDir, err)
 		return
 	}
 	defer syscall.Chdir("/") // the command's folder may be removed
@@ -147,16 +155,16 @@ func (k *keep) start(req keepRequest, fds []int) {
 		}
 		attr.Files[n] = uintptr(fds[i])
 	}
-	begin := monotonic()
+	begin := Monotonic()
 	pid, err := syscall.ForkExec(req.Path, stringsOf(req.Argv), attr)
 	if err != nil {
-		k.fail(stepExec, err)
+		k.fail(StepExec, err)
 		return
 	}
 	k.mu.Lock()
 	k.main, k.below = pid, true
 	k.mu.Unlock()
-	k.reply(packet{op: opStarted, arg: int64(pid), at: begin})
+	k.reply(Packet{Op: OpStarted, Arg: int64(pid), At: begin})
 	k.running <- pid
 	raiseOOMScore(pid)
 }
@@ -170,7 +178,7 @@ func stringsOf(bs [][]byte) []string {
 }
 
 // wait reaps everything below the keeper, one command after another.
-func (k *keep) wait() {
+func (k *keeper) wait() {
 	for main := range k.running {
 		for {
 			// It only looks: what has ended keeps its id until reap.
@@ -190,12 +198,12 @@ func (k *keep) wait() {
 		}
 		k.main, k.below, k.sent, k.stop, k.cpuNS, k.rss = 0, false, false, nil, 0, 0
 		k.mu.Unlock()
-		k.reply(packet{op: opEmpty})
+		k.reply(Packet{Op: OpEmpty})
 	}
 }
 
 // reap reaps one child, and tells of the program's end.
-func (k *keep) reap(main int) {
+func (k *keeper) reap(main int) {
 	k.mu.Lock()
 	var status syscall.WaitStatus
 	var ru syscall.Rusage
@@ -207,26 +215,26 @@ func (k *keep) reap(main int) {
 	k.cpuNS += ru.Utime.Nano() + ru.Stime.Nano()
 	k.rss = max(k.rss, ru.Maxrss<<10)
 	isMain := pid == main && k.main == main
-	p := packet{op: opExited, arg: int64(status), cpuNS: k.cpuNS, maxRSS: k.rss}
+	p := Packet{Op: OpExited, Arg: int64(status), CPUNS: k.cpuNS, MaxRSS: k.rss}
 	if isMain {
 		k.main = 0
 	}
 	if k.sent {
-		p.flag = flagSignalled
+		p.Flag = FlagSignalled
 	}
 	k.mu.Unlock()
 	if isMain {
-		p.at = monotonic()
+		p.At = Monotonic()
 		k.reply(p)
 	}
 }
 
 // listen reads what the init wants until the line closes.
-func (k *keep) listen() {
-	buf := make([]byte, packetBytes)
-	oob := make([]byte, unix.CmsgSpace((maxStartFDs+1)*4))
+func (k *keeper) listen() {
+	buf := make([]byte, PacketBytes)
+	oob := make([]byte, unix.CmsgSpace((MaxStartFDs+1)*4))
 	for {
-		n, oobn, flags, _, err := unix.Recvmsg(keepFD, buf, oob, unix.MSG_CMSG_CLOEXEC)
+		n, oobn, flags, _, err := unix.Recvmsg(lineFD, buf, oob, unix.MSG_CMSG_CLOEXEC)
 		if err == unix.EINTR {
 			continue
 		}
@@ -234,26 +242,26 @@ func (k *keep) listen() {
 			k.killAndLeave()
 			return
 		}
-		p, err := unmarshalPacket(buf[:n])
+		p, err := Unmarshal(buf[:n])
 		if err != nil || flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0 {
 			k.killAndLeave()
 			return
 		}
-		switch p.op {
-		case opStart:
-			k.receive(p.seq, oob[:oobn])
-		case opSignal:
-			k.signal(p.seq, syscall.Signal(p.arg), p.flag == 1)
-		case opKill:
-			k.killTree(p.seq)
+		switch p.Op {
+		case OpStart:
+			k.receive(p.Seq, oob[:oobn])
+		case OpSignal:
+			k.signal(p.Seq, syscall.Signal(p.Arg), p.Flag == 1)
+		case OpKill:
+			k.killTree(p.Seq)
 		}
 	}
 }
 
-func (k *keep) receive(seq int64, oob []byte) {
+func (k *keeper) receive(seq int64, oob []byte) {
 	fds, err := rightsOf(oob)
 	if err != nil || len(fds) == 0 {
-		os.Exit(keepBroken)
+		os.Exit(exitBroken)
 	}
 	var s start
 	s.fds = fds[1:]
@@ -263,7 +271,7 @@ func (k *keep) receive(seq int64, oob []byte) {
 		for _, fd := range s.fds {
 			syscall.Close(fd)
 		}
-		k.fail(stepRequest, syscall.EIO)
+		k.fail(StepRequest, syscall.EIO)
 		return
 	}
 	k.mu.Lock()
@@ -290,7 +298,7 @@ func rightsOf(oob []byte) ([]int, error) {
 
 // signal sends to the program, or to its whole tree once. A packet that was
 // meant for the command before does nothing.
-func (k *keep) signal(seq int64, sig syscall.Signal, tree bool) {
+func (k *keeper) signal(seq int64, sig syscall.Signal, tree bool) {
 	k.mu.Lock()
 	if seq != k.seq || !k.below {
 		k.mu.Unlock()
@@ -302,17 +310,17 @@ func (k *keep) signal(seq int64, sig syscall.Signal, tree bool) {
 	}
 	k.mu.Unlock()
 	if tree {
-		tree := below(os.Getpid())
-		tree.signal(sig)
+		tree := Below(os.Getpid())
+		tree.Signal(sig)
 		if sig == syscall.SIGTERM {
-			tree.signal(syscall.SIGCONT) // what is stopped would not see it
+			tree.Signal(syscall.SIGCONT) // what is stopped would not see it
 		}
 	}
 }
 
 // killTree kills everything below the keeper, in the background, until wait
 // finds nothing left.
-func (k *keep) killTree(seq int64) {
+func (k *keeper) killTree(seq int64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if seq != k.seq || !k.below || k.stop != nil {
@@ -323,17 +331,17 @@ func (k *keep) killTree(seq int64) {
 	k.stop, k.stopped = stop, stopped
 	go func() {
 		defer close(stopped)
-		below(os.Getpid()).killUntilEmpty(stop)
+		Below(os.Getpid()).KillUntilEmpty(stop)
 	}()
 }
 
 // killAndLeave is for a line that broke: without the init nobody may run.
-func (k *keep) killAndLeave() {
-	below(os.Getpid()).killUntilEmpty(nil)
+func (k *keeper) killAndLeave() {
+	Below(os.Getpid()).KillUntilEmpty(nil)
 }
 
-// parkThreads makes n threads now, which the runtime keeps and uses again.
-func parkThreads(n int) {
+// ParkThreads makes n threads now, which the runtime keeps and uses again.
+func ParkThreads(n int) {
 	var ready, done sync.WaitGroup
 	release := make(chan struct{})
 	for range n {

@@ -1,6 +1,6 @@
 //go:build linux
 
-package initd
+package keep
 
 import (
 	"errors"
@@ -224,9 +224,9 @@ func assemble(rules []rule) ([]unix.SockFilter, error) {
 
 var auditArch = map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64}
 
-// maxFilters bounds how often a thread's filter may grow: every filter is one
+// MaxFilters bounds how often a thread's filter may grow: every filter is one
 // more to pass for every call.
-const maxFilters = 40
+const MaxFilters = 40
 
 // defence is what protects the init on one thread: a filter to begin with, and
 // a small one more whenever there are keepers that it does not know.
@@ -241,7 +241,7 @@ func (d *defence) update(others []int) error {
 	var added []int
 	if d.known == nil {
 		d.known = map[int]bool{}
-		others = append(threadsOf(os.Getpid()), others...)
+		others = append(ThreadsOf(os.Getpid()), others...)
 		if err := install(baseRules()); err != nil {
 			return err
 		}
@@ -255,7 +255,7 @@ func (d *defence) update(others []int) error {
 	if len(added) == 0 {
 		return nil
 	}
-	if d.filters++; d.filters > maxFilters {
+	if d.filters++; d.filters > MaxFilters {
 		return errors.New("self-defence filter: it has grown too often")
 	}
 	return install(targetRules(added))
