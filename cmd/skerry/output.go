@@ -15,7 +15,13 @@ type output struct {
 	stdout, stderr io.Writer
 	onScreen       bool // stdout is a terminal
 	closers        []io.Closer
+	gaps           int
+	untold         int64 // bytes that are missing and were not told of yet
 }
+
+// maxGapNotes bounds how many gaps are told where they are. A host whose disk
+// is full makes one after the other.
+const maxGapNotes = 10
 
 // newOutput gives the output of one command. raw passes everything to a
 // terminal as it is.
@@ -38,6 +44,11 @@ func (a *app) newOutput(raw bool) *output {
 // write is a sink for skerry.RunSpec.Output.
 func (o *output) write(c skerry.Chunk) error {
 	if c.Omitted > 0 {
+		o.gaps++
+	}
+	if c.Omitted > 0 && o.gaps > maxGapNotes {
+		o.untold += c.Omitted
+	} else if c.Omitted > 0 {
 		o.app.words.note(fmt.Sprintf("%d bytes of %s are missing here: they were dropped before they could be read", c.Omitted, c.Stream))
 	}
 	w := o.stdout
@@ -52,8 +63,13 @@ func (o *output) write(c skerry.Chunk) error {
 	return err
 }
 
-// close writes what was held back. A terminal that has gone is no error here.
+// close writes what was held back, and tells of what is missing. A terminal
+// that has gone is no error here.
 func (o *output) close() {
+	if o.untold > 0 {
+		o.app.words.note(fmt.Sprintf("%d more bytes are missing, in %d other places", o.untold, o.gaps-maxGapNotes))
+		o.untold = 0
+	}
 	for _, c := range o.closers {
 		_ = c.Close()
 	}
