@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -103,6 +104,20 @@ func TestEveryPackageKeepsToItsPlace(t *testing.T) {
 			if other, ours := place(i); ours && !slices.Contains(allowed, other) {
 				t.Errorf("package %s imports %s, which its place does not allow", name, other)
 			}
+		}
+	}
+}
+
+// The map that people read names every package, too.
+func TestTheMapNamesEveryPackage(t *testing.T) {
+	text, err := os.ReadFile("docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range mayImport {
+		parent, _, _ := strings.Cut(name, "/")
+		if !strings.Contains(string(text), "\n"+name) && (parent == "internal" || !strings.Contains(string(text), parent+"/")) && name != "." {
+			t.Errorf("docs/architecture.md does not say what %s is", name)
 		}
 	}
 }

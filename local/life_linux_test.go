@@ -298,7 +298,8 @@ func TestExtendAfterTheClockWasSet(t *testing.T) {
 	}
 }
 
-// B164: a persistent session finds its own files again, and nobody else's.
+// B103, B164: a persistent session finds its own files again, and nobody
+// else's; what it had in memory is gone.
 func TestPersistentFilesOutliveTheSession(t *testing.T) {
 	b := newBackend(t)
 	ref := session("notes")

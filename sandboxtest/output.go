@@ -107,7 +107,7 @@ func testOutput(t *testing.T, s *suite) {
 		wg.Wait()
 	})
 
-	t.Run("a reader that keeps up gets everything, however much it is", func(t *testing.T) { // B004, B061
+	t.Run("a reader that keeps up gets everything, however much it is", func(t *testing.T) { // B004, B050, B061
 		b := b.on(t)
 		const lines = 20_000_000 // 169 MB, more than any spool keeps
 		c := b.start(argv("seq", "1", itoa(lines)))
