@@ -61,6 +61,8 @@ func (v *supervisor) listen(accept func(net.Conn)) {
 			}
 		case f != nil:
 			f.Close()
+		case m.Type == control.Hidden:
+			v.server.watch.told(m.Bytes)
 		case m.Type == control.Keeper:
 			v.keeperScored()
 		}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -38,6 +40,8 @@ type watch struct {
 	limit int64
 	kick  chan struct{} // something runs
 
+	hidden atomic.Int64 // bytes in files without a name, as the supervisor saw them since the last look
+
 	mu   sync.Mutex // held while measuring: one at a time is enough
 	used int64
 	took time.Duration
@@ -52,7 +56,10 @@ func newWatch(c Config) *watch {
 }
 
 // over measures, and says why the workspace is over its limit, or "".
-func (w *watch) over() string {
+func (w *watch) over() string { return w.overWith(0) }
+
+// overWith is over when at least hidden bytes are in files without a name.
+func (w *watch) overWith(hidden int64) string {
 	if w == nil {
 		return ""
 	}
@@ -61,8 +68,9 @@ func (w *watch) over() string {
 	begin := time.Now()
 	m := measurement{links: map[[2]uint64]struct{}{}}
 	err := m.add(w.dirs)
+	named := m.bytes
 	m.addUnlinked(w.dirs)
-	w.used, w.took = m.bytes, time.Since(begin)
+	w.used, w.took = max(m.bytes, named+hidden), time.Since(begin)
 	switch {
 	case errors.Is(err, errTooDeep):
 		return fmt.Sprintf("workspace: %v, so its size can't be told; its limit is %d bytes", err, w.limit)
@@ -90,8 +98,17 @@ func (w *watch) started() {
 	}
 }
 
-// watchWorkspace measures while commands run, and ends them when they have
-// written too much.
+// told takes what the supervisor saw. It works on nil.
+func (w *watch) told(hidden int64) {
+	if w != nil {
+		w.hidden.Store(hidden)
+		w.started()
+	}
+}
+
+// watchWorkspace measures while commands run, and when the supervisor has seen
+// hidden files. Who has written too much is ended: commands, and when none
+// runs, what they left running.
 func (s *Server) watchWorkspace() {
 	for {
 		select {
@@ -99,18 +116,26 @@ func (s *Server) watchWorkspace() {
 		case <-s.done:
 			return
 		}
-		for s.isBusy() {
-			if why := s.watch.over(); why != "" {
+		for {
+			why := s.watch.overWith(s.watch.hidden.Swap(0))
+			if why != "" {
 				for _, c := range s.list() {
 					if !c.ended() {
 						c.endNow(stopReason{outcome: skerry.Evicted, reason: why})
 					}
 				}
 			}
+			busy := s.isBusy()
+			if !busy && why != "" {
+				_ = syscall.Kill(-1, syscall.SIGKILL) // keepers are made anew
+			}
 			select {
 			case <-time.After(s.watch.pause()):
 			case <-s.done:
 				return
+			}
+			if !busy {
+				break
 			}
 		}
 	}

@@ -226,6 +226,7 @@ func (s *supervisor) makeFolders(spec *bwrap.Spec) error {
 		if err != nil {
 			return internal(err)
 		}
+		s.volume = &v
 		spec.WorkspaceSource, spec.HomeSource = v.Workspace, v.Home
 		return nil
 	}

@@ -44,6 +44,7 @@ type supervisor struct {
 	socket     *net.UnixListener
 	line       *control.Line
 	launch     *launch
+	volume     *boxes.Volume  // of a persistent session
 	remove     []func() error // what else to undo, in reverse order
 
 	end    chan string // the first reason to end
@@ -178,6 +179,9 @@ func (s *supervisor) keep() (reason string, err error) {
 		s.listen()
 	}()
 	s.armExpiry(s.order.Record.Expires)
+	if s.volume != nil {
+		go s.watchHidden(*s.volume)
+	}
 	select {
 	case reason = <-s.end:
 		return reason, nil

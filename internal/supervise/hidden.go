@@ -1,0 +1,247 @@
+//go:build linux
+
+package supervise
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/skerry-run/skerry/internal/boxes"
+	"github.com/skerry-run/skerry/internal/control"
+)
+
+const (
+	// hiddenCheck is how often the free room of a volume's file system is
+	// looked at. Only when it shrank by a share of the limit, or boxCheck has
+	// passed, the sandbox's processes are.
+	hiddenCheck = 250 * time.Millisecond
+	hiddenShare = 8
+	// hiddenPatience is as many times as the last measurement took, so that
+	// measuring stays a small part of the work.
+	hiddenPatience = 20
+
+	maxHiddenFiles = 1_000_000 // that are told apart
+	maxOpenFiles   = 16384     // descriptors of one process, which is the hard limit of user code
+	fileBlock      = 512       // bytes that stat counts in
+)
+
+// watchHidden measures the files without a name that the processes of a kept
+// session hold open, and tells the init, which measures those that have names.
+// The init can't see the files of a process that lets nobody look at it; we
+// stand outside, and own the sandbox's user namespace.
+func (s *supervisor) watchHidden(v boxes.Volume) {
+	var room, last = int64(-1), time.Time{}
+	for pause := hiddenCheck; ; {
+		select {
+		case <-s.launch.exited:
+			return
+		case <-time.After(pause):
+		}
+		pause = hiddenCheck
+		var fs unix.Statfs_t
+		if unix.Statfs(v.Workspace, &fs) != nil {
+			continue
+		}
+		now := int64(fs.Bfree) * fs.Bsize
+		shrank := now <= room-s.order.Record.Limits.WorkspaceBytes/hiddenShare
+		if !shrank && time.Since(last) < boxCheck {
+			room = max(room, now)
+			continue
+		}
+		began := time.Now()
+		room, last = now, began
+		h := newHidden(v)
+		for _, pid := range s.pids() {
+			h.process(pid)
+		}
+		n := h.bytes()
+		if n > 0 {
+			room = now + s.order.Record.Limits.WorkspaceBytes // look again soon
+		}
+		if n > 0 || shrank {
+			if s.line.Send(control.Message{Type: control.Hidden, Bytes: n}, nil) != nil {
+				return
+			}
+		}
+		pause = max(pause, hiddenPatience*time.Since(began))
+	}
+}
+
+// pids gives the processes of the sandbox but its init and bwrap.
+func (s *supervisor) pids() []int {
+	s.launch.mu.Lock()
+	first := s.launch.child
+	s.launch.mu.Unlock()
+	if first == 0 {
+		return nil
+	}
+	var out []int
+	below := map[int]bool{first: true}
+	names, _ := filepath.Glob("/proc/[0-9]*")
+	var all []int
+	for _, name := range names {
+		if pid, err := strconv.Atoi(filepath.Base(name)); err == nil {
+			all = append(all, pid)
+		}
+	}
+	slices.Sort(all) // a parent comes first, unless numbers have begun anew
+	for _, e := range all {
+		data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", e))
+		if err != nil {
+			continue
+		}
+		// "pid (name) state parent …", and a name may hold anything.
+		fields := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:])
+		if len(fields) < 2 {
+			continue
+		}
+		if parent, err := strconv.Atoi(string(fields[1])); err == nil && below[parent] {
+			below[e] = true
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// hidden adds up files without a name.
+type hidden struct {
+	devices map[uint64]bool
+	files   map[[2]uint64]int64 // device and inode, to bytes
+}
+
+func newHidden(v boxes.Volume) *hidden {
+	h := &hidden{devices: map[uint64]bool{}, files: map[[2]uint64]int64{}}
+	for _, dir := range []string{v.Workspace, v.Home} {
+		var st unix.Stat_t
+		if unix.Stat(dir, &st) == nil {
+			h.devices[st.Dev] = true
+		}
+	}
+	return h
+}
+
+func (h *hidden) bytes() (n int64) {
+	for _, size := range h.files {
+		n += size
+	}
+	return n
+}
+
+func (h *hidden) process(pid int) {
+	h.mappings(pid)
+	tasks, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	for _, t := range tasks { // a thread may have files of its own
+		dir, err := os.Open(fmt.Sprintf("/proc/%d/task/%s/fd", pid, t.Name()))
+		if err == nil {
+			h.folder(dir)
+			continue
+		}
+		if !errors.Is(err, os.ErrPermission) {
+			continue
+		}
+		if tid, err := strconv.Atoi(t.Name()); err == nil {
+			h.descriptors(pid, tid)
+		}
+	}
+}
+
+// folder adds what a folder of descriptors shows, and closes it.
+func (h *hidden) folder(dir *os.File) {
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1)
+	for _, name := range names {
+		var st unix.Stat_t
+		if unix.Fstatat(int(dir.Fd()), name, &st, 0) == nil {
+			h.add(&st)
+		}
+	}
+}
+
+// descriptors adds the files of a thread whose folder is closed to us, because
+// its process lets nobody look at it: as the owner of its user namespace we
+// may have duplicates.
+func (h *hidden) descriptors(pid, tid int) {
+	const pidfdThread = unix.O_EXCL // since Linux 6.9; before it only a process has a pidfd
+	fd, err := unix.PidfdOpen(tid, pidfdThread)
+	if err != nil && pid == tid {
+		fd, err = unix.PidfdOpen(pid, 0)
+	}
+	if err != nil {
+		return
+	}
+	defer unix.Close(fd)
+	for n := range tableSize(pid, tid) {
+		theirs, err := unix.PidfdGetfd(fd, n, 0)
+		if errors.Is(err, unix.EBADF) {
+			continue
+		}
+		if err != nil {
+			return
+		}
+		var st unix.Stat_t
+		if unix.Fstat(theirs, &st) == nil {
+			h.add(&st)
+		}
+		unix.Close(theirs)
+	}
+}
+
+// tableSize is how many descriptors a thread has room for.
+func tableSize(pid, tid int) int {
+	data, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/status", pid, tid))
+	for line := range strings.Lines(string(data)) {
+		if value, ok := strings.CutPrefix(line, "FDSize:"); ok {
+			n, _ := strconv.Atoi(strings.TrimSpace(value))
+			return min(n, maxOpenFiles)
+		}
+	}
+	return 0
+}
+
+func (h *hidden) add(st *unix.Stat_t) {
+	if st.Mode&unix.S_IFMT == unix.S_IFREG && st.Nlink == 0 && h.devices[st.Dev] {
+		h.atLeast([2]uint64{st.Dev, st.Ino}, st.Blocks*fileBlock)
+	}
+}
+
+func (h *hidden) atLeast(key [2]uint64, size int64) {
+	if _, known := h.files[key]; known || len(h.files) < maxHiddenFiles {
+		h.files[key] = max(h.files[key], size)
+	}
+}
+
+// mappings adds the files without a name that pid has mapped, as far as they
+// are mapped: the descriptor may be closed.
+func (h *hidden) mappings(pid int) {
+	f, err := os.Open(fmt.Sprintf("/proc/%d/maps", pid))
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		line := lines.Text()
+		if !strings.HasSuffix(line, " (deleted)") {
+			continue
+		}
+		var from, to, offset uint64
+		var major, minor uint32
+		var inode uint64
+		var rights string
+		if n, _ := fmt.Sscanf(line, "%x-%x %s %x %x:%x %d", &from, &to, &rights, &offset, &major, &minor, &inode); n != 7 {
+			continue
+		}
+		if dev := unix.Mkdev(major, minor); h.devices[dev] {
+			h.atLeast([2]uint64{dev, inode}, int64(offset+to-from))
+		}
+	}
+}
