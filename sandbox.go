@@ -3,6 +3,7 @@ package skerry
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -23,7 +24,7 @@ const DefaultOrg = "default"
 type Ref struct {
 	Kind SandboxKind
 	Org  string // "" is DefaultOrg
-	Name string // a session's name or a run's id: 1 to 256 bytes of UTF-8 without control characters
+	Name string // a session's name or a run's id: as ValidateName says; a session's without : / and \
 }
 
 // OrgOrDefault gives the org that r belongs to.
@@ -46,11 +47,20 @@ func (r Ref) Validate() error {
 	if err := ValidateName("org", r.OrgOrDefault()); err != nil {
 		return err
 	}
-	return ValidateName(string(r.Kind)+" name", r.Name)
+	if err := ValidateName(string(r.Kind)+" name", r.Name); err != nil {
+		return err
+	}
+	if i := strings.IndexAny(r.Name, `:/\`); i >= 0 && r.Kind == SessionKind {
+		return Errorf(Invalid, op, "the session name %q holds %q, and a file of a session is addressed as NAME:PATH", r.Name, r.Name[i]).
+			WithHint(`take a name without : / and \`)
+	}
+	return nil
 }
 
-// ValidateName refuses a name or id that is empty, longer than 256 bytes, not
-// UTF-8 or holds a control character. what says in the error whose name it is.
+// ValidateName refuses a name or id that is empty, longer than 256 bytes or not
+// UTF-8, or that holds what can't be seen or changes how the rest is read: only
+// letters, marks, digits, punctuation, symbols and the plain space are taken.
+// what says in the error whose name it is.
 func ValidateName(what, name string) error {
 	const op = "name"
 	switch {
@@ -62,8 +72,8 @@ func ValidateName(what, name string) error {
 		return Errorf(Invalid, op, "%s is not UTF-8", what)
 	}
 	for _, c := range name {
-		if unicode.IsControl(c) {
-			return Errorf(Invalid, op, "%s holds the control character %U", what, c)
+		if !unicode.IsPrint(c) {
+			return Errorf(Invalid, op, "%s holds %U, which can't be seen", what, c).WithHint("take letters, digits, punctuation and plain spaces")
 		}
 	}
 	return nil

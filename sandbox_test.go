@@ -10,12 +10,13 @@ import (
 )
 
 func TestNamesAreCallersOwnWithinReason(t *testing.T) {
-	for _, name := range []string{"a", "a b", "../x", "報告", "é", "e\u0301", "-rf", "'\"", ".", strings.Repeat("x", 256)} {
+	for _, name := range []string{"a", "a b", "..", "報告", "é", "e\u0301", "-rf", "'\"", ".", strings.Repeat("x", 256)} {
 		if err := (skerry.Ref{Kind: skerry.SessionKind, Name: name}).Validate(); err != nil {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
-	for _, name := range []string{"", strings.Repeat("x", 257), "a\nb", "a\x00", "\x1b[31m", "\x7f", "\u0085", "\xff"} {
+	for _, name := range []string{"", strings.Repeat("x", 257), "a\nb", "a\x00", "\x1b[31m", "\x7f", "\u0085", "\xff",
+		"a\u202eb", "a\u2066b", "a\u200bb", "a\u200db", "\ufeffa", "a\u00adb", "a\u2028b", "a\u00a0b", "a\ue000b", "a\U000e0041b"} {
 		for _, ref := range []skerry.Ref{{Kind: skerry.RunKind, Name: name}, {Kind: skerry.RunKind, Name: "x", Org: name}} {
 			if name == "" && ref.Name != "" {
 				continue // no org is the default one
@@ -23,6 +24,14 @@ func TestNamesAreCallersOwnWithinReason(t *testing.T) {
 			if err := ref.Validate(); skerry.KindOf(err) != skerry.Invalid {
 				t.Errorf("%q gave %v, want invalid", ref, err)
 			}
+		}
+	}
+	for _, name := range []string{"a:b", "a/b", `a\b`, ":", "/", "../x"} {
+		if err := (skerry.Ref{Kind: skerry.SessionKind, Name: name}).Validate(); skerry.KindOf(err) != skerry.Invalid || skerry.HintOf(err) == "" {
+			t.Errorf("session %q gave %v, want invalid with a hint", name, err)
+		}
+		if err := (skerry.Ref{Kind: skerry.RunKind, Name: name}).Validate(); err != nil {
+			t.Errorf("run %q gave %v", name, err)
 		}
 	}
 	for _, kind := range []skerry.SandboxKind{"", "Run", "pod"} {

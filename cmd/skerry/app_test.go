@@ -171,7 +171,7 @@ func TestSessionNamesThatNoPathCouldHold(t *testing.T) {
 		b := newFake(says(0, ""))
 		for _, args := range [][]string{{"session", "create", name}, {"session", "exec", "--create", name, "--", "true"}} {
 			got := invoke(t.Context(), b, "", nil, args...)
-			if got.code != 125 || !strings.Contains(got.stderr, "session cp addresses a file as NAME:PATH") || !strings.Contains(got.stderr, "hint: ") || len(b.created) != 0 {
+			if got.code != 125 || !strings.Contains(got.stderr, "a file of a session is addressed as NAME:PATH") || !strings.Contains(got.stderr, "hint: ") || len(b.created) != 0 {
 				t.Errorf("%q gave %+v", args, got)
 			}
 		}

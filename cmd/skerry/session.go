@@ -76,15 +76,6 @@ func (a *app) openCommand(cmd *cobra.Command, name, id string) (skerry.Sandbox, 
 	return s, command, nil
 }
 
-// checkSessionName refuses a name that sessionPath could not tell from a path.
-func checkSessionName(name string) error {
-	if i := strings.IndexAny(name, `:/\`); i >= 0 {
-		return skerry.Errorf(skerry.Invalid, "session name", "%q holds %q, and skerry session cp addresses a file as NAME:PATH", name, name[i:i+1]).
-			WithHint("take a name without : / and \\")
-	}
-	return nil
-}
-
 // sessionPath is NAME:PATH. The name ends at the first colon; a word with a
 // slash before its first colon, or without a colon, is a path of this machine,
 // and so is a drive letter of Windows.

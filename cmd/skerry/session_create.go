@@ -70,11 +70,11 @@ func (o *createOptions) flags(f *pflag.FlagSet) {
 }
 
 func (o createOptions) spec(c *config.Config, name string, caller func(string) (string, bool)) (skerry.SandboxSpec, error) {
-	if err := checkSessionName(name); err != nil {
-		return skerry.SandboxSpec{}, err
-	}
 	spec := sandboxSpec(c, skerry.Language{})
 	spec.Kind, spec.Name = skerry.SessionKind, name
+	if err := spec.Ref.Validate(); err != nil {
+		return skerry.SandboxSpec{}, err
+	}
 	spec.TTL, spec.Idle, spec.Persistent = c.Timeouts.TTL, c.Timeouts.Idle, o.persistent
 	// A session that is past its time is told apart from one that never was.
 	spec.Remember = c.Timeouts.Remember

@@ -5,7 +5,8 @@ import (
 	"io"
 	"strings"
 	"sync"
-	"unicode"
+
+	"github.com/skerry-run/skerry"
 )
 
 // words is stderr: our own lines, and what a program writes there. Our lines
@@ -90,16 +91,5 @@ func (w *words) clearStatus() {
 // a sandbox.
 func oneLine(s string) string {
 	const most = 4096
-	if len(s) > most {
-		s = s[:most] + "…"
-	}
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\r' || r == '\t':
-			return ' '
-		case unicode.IsControl(r):
-			return unicode.ReplacementChar
-		}
-		return r
-	}, strings.ToValidUTF8(s, string(unicode.ReplacementChar)))
+	return skerry.CleanText(strings.NewReplacer("\n", " ", "\r", " ", "\t", " ").Replace(s), most, "")
 }

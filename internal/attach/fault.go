@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -90,21 +88,5 @@ func contextError(ctx context.Context, op string) error {
 	return skerry.Errorf(skerry.Unavailable, op, "%w", context.Cause(ctx))
 }
 
-// clean bounds text of the init's and takes out what could act on a terminal
-// or break a line.
-func clean(s string, most int) string {
-	cut := len(s) > most
-	if cut {
-		s = s[:most]
-	}
-	s = strings.Map(func(r rune) rune {
-		if r < 0x20 && r != '\t' || r >= 0x7f && r < 0xa0 {
-			return utf8.RuneError
-		}
-		return r
-	}, strings.ToValidUTF8(s, string(utf8.RuneError)))
-	if cut {
-		s += "…"
-	}
-	return s
-}
+// clean makes text of the init's safe to show on one line.
+func clean(s string, most int) string { return skerry.CleanText(s, most, "\t") }

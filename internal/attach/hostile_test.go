@@ -134,13 +134,13 @@ func TestTextOfTheInitIsBoundedAndCleaned(t *testing.T) {
 	f := newFake()
 	f.start = func(r *pb.StartReply) { r.Info.Exit = nil }
 	f.wait = func(_ context.Context, e *pb.Exit) error {
-		e.Reason = "\x1b]52;c;evil\a\nskerry: error: forged" + strings.Repeat("x", 1<<20)
+		e.Reason = "\x1b]52;c;evil\a\u202e\u200b\nskerry: error: forged" + strings.Repeat("x", 1<<20)
 		e.Notices = []string{"\u009b2J\xff"}
 		return nil
 	}
 	s := attached(t, f)
 	exit, err := start(t, s, "1", "true").Wait(t.Context())
-	if err == nil && (strings.ContainsAny(exit.Reason+exit.Notices[0], "\x1b\a\n\u009b") || len(exit.Reason) > 2*maxReason) {
+	if err == nil && (strings.ContainsAny(exit.Reason+exit.Notices[0], "\x1b\a\n\u009b\u202e\u200b") || len(exit.Reason) > 2*maxReason) {
 		t.Errorf("reason of %d bytes begins %q, notice %q", len(exit.Reason), exit.Reason[:40], exit.Notices[0])
 	} else if err != nil && skerry.OutcomeOf(err) != skerry.Lost { // gRPC itself refuses text that is not UTF-8
 		t.Error(err)

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -98,16 +96,5 @@ func FromStatus(op string, err error) error {
 	return skerry.Errorf(skerry.Internal, op, "%s: %s", strings.ToLower(st.Code().String()), text)
 }
 
-// clean cuts s to maxErrorText and replaces what could act on a terminal or
-// break a log line.
-func clean(s string) string {
-	if len(s) > maxErrorText {
-		s = strings.ToValidUTF8(s[:maxErrorText], "") + "…"
-	}
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && r != '\t' && r != '\n' || unicode.Is(unicode.Bidi_Control, r) {
-			return utf8.RuneError
-		}
-		return r
-	}, strings.ToValidUTF8(s, string(utf8.RuneError)))
-}
+// clean makes text safe to show, on as many lines as it has.
+func clean(s string) string { return skerry.CleanText(s, maxErrorText, "\t\n") }
