@@ -110,6 +110,12 @@ func (s *spool) writeSome(p []byte) {
 	s.mu.Unlock()
 	err := s.writeFile(file, p, at) // the only writer, and readers check claimed afterwards
 	s.mu.Lock()
+	if err != nil && s.shrinkLocked(at) {
+		s.failed, s.claimed = err, at
+		s.mu.Unlock()
+		s.write(p)
+		return
+	}
 	s.end = claimed
 	if err != nil || s.dropped {
 		s.failed = err
@@ -146,6 +152,18 @@ func (s *spool) makeFile() {
 		s.head, s.tail, s.intact = spoolMemory, fallbackTail, spoolMemory
 		s.file = newMemoryStore(memory, s.head+s.tail)
 	}
+}
+
+// shrinkLocked makes both regions smaller after the write at offset at has
+// failed, so that they fit in what the disk has given already. That works until
+// the ring is used a second time: up to then each byte lies at its own offset.
+func (s *spool) shrinkLocked(at int64) bool {
+	if s.dropped || at >= s.head+s.tail || at < 2*spoolMemory || s.lost > 0 || s.intact < s.head {
+		return false
+	}
+	s.head = min(s.head, at*2/5)
+	s.tail, s.intact = at-s.head, s.head
+	return true
 }
 
 // writeFile puts p, which starts at offset at of the stream, into its regions.

@@ -183,6 +183,44 @@ func TestAFullDiskLosesOutputAndSaysSo(t *testing.T) {
 	}
 }
 
+// A disk that becomes full makes what is kept smaller; a reader that keeps up
+// loses nothing.
+func TestAReaderThatKeepsUpOutlivesAFullDisk(t *testing.T) {
+	const size = 4 << 20
+	for _, room := range []int64{0, 150 << 10, 300 << 10, 700 << 10} {
+		s := newSpool(1<<20, func() (store, error) {
+			f, err := unlinkedFile(t.TempDir())
+			return fullStore{f, room}, err
+		})
+		c := s.attach(0)
+		go func() {
+			for at := int64(0); at < size; at += 10_000 {
+				s.write(streamPiece(at, min(10_000, size-at)))
+			}
+			s.close()
+		}()
+		buf := make([]byte, 64<<10)
+		for pos := int64(0); pos < size; {
+			p, changed := s.read(c, buf)
+			if p.omitted != 0 {
+				t.Fatalf("room for %d: %d bytes are gone before %d", room, p.omitted, p.offset)
+			}
+			if len(p.data) == 0 {
+				<-changed
+				continue
+			}
+			if !bytes.Equal(p.data, streamPiece(p.offset, int64(len(p.data)))) {
+				t.Fatalf("room for %d: wrong bytes at %d", room, p.offset)
+			}
+			pos = p.offset + int64(len(p.data))
+		}
+		if omitted := readAll(t, s, 0); omitted == 0 || omitted > size-room+10_000 {
+			t.Errorf("room for %d: a late reader is told that %d of %d bytes are gone", room, omitted, size)
+		}
+		s.drop()
+	}
+}
+
 func TestForgottenIDsAreRemembered(t *testing.T) {
 	var past tombstones
 	id := func(i int) string { return string(binary.BigEndian.AppendUint32([]byte("id"), uint32(i))) }
