@@ -8,7 +8,7 @@ TAGS        := grpcnotrace
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
 
-.PHONY: build setup demo test lint vuln fuzz bench generate clean
+.PHONY: build setup demo test lint vuln fuzz bench generate clean cluster-up cluster-down
 
 build:   ; go build -trimpath -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o bin/ ./cmd/skerry ./cmd/skerry-init
 setup:   ; ./scripts/setup.sh test
@@ -19,4 +19,8 @@ vuln:    ; go run $(GOVULNCHECK) ./...
 fuzz:    ; ./scripts/fuzz.sh $(or $(FUZZTIME),5m)
 bench: build ; go run ./bench
 generate:; go generate ./internal/initproto ./internal/seccompbpf
+# A real Kubernetes cluster on this machine; the last line of cluster-up on
+# stdout is the command that makes kubectl use it.
+cluster-up:   ; @./scripts/setup.sh cluster && cd test/cluster && go run ./cmd/cluster up
+cluster-down: ; @cd test/cluster && go run ./cmd/cluster down
 clean:   ; rm -rf bin

@@ -4,6 +4,7 @@
 #
 #   scripts/setup.sh run     what sandboxes need
 #   scripts/setup.sh test    and what the tests need besides
+#   scripts/setup.sh cluster what the Kubernetes cluster of test/cluster needs
 set -eu
 
 die() { echo "setup: error: $*" >&2; exit 1; }
@@ -13,14 +14,18 @@ command -v go >/dev/null || die "there is no go on PATH; install Go 1.26 or late
 
 # program:package
 wanted="bwrap:bubblewrap python3:python3 node:nodejs bash:bash"
-[ "${1:-run}" = run ] || wanted="$wanted gcc:gcc nft:nftables ip:iproute2 pasta:passt setpriv:util-linux su:util-linux pgrep:procps nsenter:util-linux"
+[ "${1:-run}" != test ] || wanted="$wanted gcc:gcc nft:nftables ip:iproute2 pasta:passt setpriv:util-linux su:util-linux pgrep:procps nsenter:util-linux"
+[ "${1:-run}" != cluster ] || wanted="runc:runc ip:iproute2 iptables:iptables ipset:ipset nft:nftables conntrack:conntrack mmdebstrap:mmdebstrap"
+# Programs of root's are not on everybody's PATH.
+PATH=$PATH:/usr/sbin:/sbin
 
 missing=
 for pair in $wanted; do
 	command -v "${pair%%:*}" >/dev/null || missing="$missing ${pair#*:}"
 done
+[ "${1:-run}" != cluster ] || [ -e /usr/lib/cni/bridge ] || missing="$missing containernetworking-plugins"
 # The race detector links with the C library.
-[ "${1:-run}" = run ] || [ -e /usr/include/stdlib.h ] || missing="$missing libc6-dev"
+[ "${1:-run}" != test ] || [ -e /usr/include/stdlib.h ] || missing="$missing libc6-dev"
 [ -n "$missing" ] || exit 0
 
 if command -v apt-get >/dev/null; then
