@@ -36,12 +36,12 @@ func (a *artifacts) close() { _ = a.root.Close() }
 // create is a sink for skerry.RunSpec.Artifact.
 func (a *artifacts) create(artifact skerry.Artifact) (io.WriteCloser, error) {
 	name := strings.TrimPrefix(artifact.Path, skerry.OutputDir+"/")
-	return createFile(a.root, name, 0o644, artifact.Size)
+	return createFile(a.root, name, 0o644, artifact.Size, nil)
 }
 
 // createFile starts a file that appears at name, whole, when it is closed with
-// exactly size bytes; else it never appears. size < 0 takes any.
-func createFile(root *os.Root, name string, mode fs.FileMode, size int64) (*newFile, error) {
+// exactly size bytes; else it never appears. size < 0 takes any that room has.
+func createFile(root *os.Root, name string, mode fs.FileMode, size int64, room *room) (*newFile, error) {
 	if !isPlainPath(name) {
 		return nil, skerry.Errorf(skerry.Denied, "", "%q is not a path below the folder", name)
 	}
@@ -57,7 +57,7 @@ func createFile(root *os.Root, name string, mode fs.FileMode, size int64) (*newF
 	if err != nil {
 		return nil, err
 	}
-	return &newFile{root: root, file: f, temporary: temporary, name: name, size: size}, nil
+	return &newFile{root: root, content: sparseWriter{file: f, room: room}, temporary: temporary, name: name, size: size}, nil
 }
 
 // makeFolders makes dir below root. A link on the way is refused, also one
@@ -99,15 +99,14 @@ func isPlainPath(name string) bool {
 
 type newFile struct {
 	root            *os.Root
-	file            *os.File
+	content         sparseWriter
 	temporary, name string
-	size, written   int64
+	size            int64
 	failed          error
 }
 
 func (f *newFile) Write(p []byte) (int, error) {
-	n, err := f.file.Write(p)
-	f.written += int64(n)
+	n, err := f.content.Write(p)
 	if err != nil {
 		f.failed = err
 	}
@@ -117,11 +116,14 @@ func (f *newFile) Write(p []byte) (int, error) {
 // Close makes the file appear.
 func (f *newFile) Close() error {
 	err := f.failed
-	if e := f.file.Close(); err == nil {
+	if err == nil {
+		err = f.content.finish()
+	}
+	if e := f.content.file.Close(); err == nil {
 		err = e
 	}
-	if err == nil && f.size >= 0 && f.written != f.size {
-		err = fmt.Errorf("%s: got %d of %d bytes", f.name, f.written, f.size)
+	if got := f.content.at; err == nil && f.size >= 0 && got != f.size {
+		err = fmt.Errorf("%s: got %d of %d bytes", f.name, got, f.size)
 	}
 	if err == nil {
 		err = f.root.Rename(f.temporary, f.name)
@@ -134,6 +136,6 @@ func (f *newFile) Close() error {
 
 // abort makes sure that the file never appears.
 func (f *newFile) abort() {
-	_ = f.file.Close()
+	_ = f.content.file.Close()
 	_ = f.root.Remove(f.temporary)
 }

@@ -14,13 +14,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/skerry-run/skerry"
+	"github.com/skerry-run/skerry/internal/config"
 )
 
 // cancelPatience is how long what must be ended is waited for.
 const cancelPatience = 10 * time.Second
 
 func (a *app) sessionCpCommand() *cobra.Command {
-	return &cobra.Command{
+	var maxSize string
+	cmd := &cobra.Command{
 		Use: "cp SRC DEST", Short: "Copy files into a session or out of it", Args: wantArgs(2, 2),
 		Long: `Copy a file or a folder into a session or out of it. One of SRC and DEST is
 NAME:PATH, a relative PATH is below /workspace; the other is a path here, or -
@@ -30,7 +32,11 @@ before its first colon is a path here (./a:b).
 A DEST that is a folder, or ends in a slash, gets SRC in it under its own name;
 else DEST is the new name. A file appears at once and whole. A folder is checked
 before anything of it appears: an entry that would leave the folder fails the
-copy. Links that lead out of it are left out, and a note tells so.`,
+copy. Links that lead out of it are left out, and a note tells so.
+
+What comes out has holes where zeros would stand, and is bounded: by what the
+session may hold by its limits, unless --max-size says otherwise. Holes do not
+count.`,
 		Example: `  skerry session cp data.csv work:in/data.csv
   skerry session cp work:results ./results
   tar cz src | skerry session cp - work:src.tgz`,
@@ -41,6 +47,13 @@ copy. Links that lead out of it are left out, and a note tells so.`,
 				return skerry.Errorf(skerry.Invalid, "", "neither SRC nor DEST is in a session").WithHint("write one of them as NAME:PATH")
 			case src.session != "" && dest.session != "":
 				return skerry.Errorf(skerry.Invalid, "", "SRC and DEST are both in a session").WithHint("copy out of the one, then into the other; a path here with a colon is written ./a:b")
+			}
+			var limit int64
+			if cmd.Flags().Changed("max-size") {
+				var err error
+				if limit, err = config.ParseBytes(maxSize); err != nil {
+					return skerry.Errorf(skerry.Invalid, "--max-size", "%w", err)
+				}
 			}
 			name := src.session + dest.session
 			_, s, err := a.openSession(cmd.Context(), cmd, name)
@@ -54,7 +67,11 @@ copy. Links that lead out of it are left out, and a note tells so.`,
 			if dest.session != "" {
 				err = a.copyIn(cmd.Context(), s.Files(), src.path, dest.path)
 			} else {
-				err = a.copyOut(cmd.Context(), s.Files(), src.path, dest.path)
+				if limit == 0 {
+					holds := s.Info().Limits
+					limit = holds.WorkspaceBytes + holds.TmpBytes
+				}
+				err = a.copyOut(cmd.Context(), s.Files(), src.path, dest.path, newRoom(limit))
 			}
 			if err != nil {
 				return sessionError(name, err)
@@ -62,6 +79,8 @@ copy. Links that lead out of it are left out, and a note tells so.`,
 			return nil
 		},
 	}
+	cmd.Flags().StringVar(&maxSize, "max-size", "", "take at most this much data out of the session (default what its limits let it hold)")
+	return cmd
 }
 
 // copyIn copies a file, a folder or stdin into a session.
@@ -124,7 +143,7 @@ func destinationIn(ctx context.Context, files skerry.Files, dest, base string) (
 }
 
 // copyOut copies a file or a folder of a session here.
-func (a *app) copyOut(ctx context.Context, files skerry.Files, src, dest string) error {
+func (a *app) copyOut(ctx context.Context, files skerry.Files, src, dest string, room *room) error {
 	if src == "" {
 		src = "."
 	}
@@ -140,13 +159,13 @@ func (a *app) copyOut(ctx context.Context, files skerry.Files, src, dest string)
 			_, err := files.Read(ctx, src, 0, -1, out.stdout)
 			return err
 		}
-		return copyFileOut(ctx, files, src, dest, os.FileMode(info.Mode).Perm())
+		return copyFileOut(ctx, files, src, dest, os.FileMode(info.Mode).Perm(), room)
 	case skerry.Directory:
 		if dest == "-" {
 			_, err := files.TarOut(ctx, src, a.stdout)
 			return err
 		}
-		return a.copyFolderOut(ctx, files, src, dest)
+		return a.copyFolderOut(ctx, files, src, dest, room)
 	}
 	return skerry.Errorf(skerry.Invalid, "", "%s is neither a file nor a folder", src)
 }
@@ -160,7 +179,7 @@ func destinationOut(dest, base string) (dir, name string) {
 	return filepath.Dir(dest), filepath.Base(dest)
 }
 
-func copyFileOut(ctx context.Context, files skerry.Files, src, dest string, mode os.FileMode) error {
+func copyFileOut(ctx context.Context, files skerry.Files, src, dest string, mode os.FileMode, room *room) error {
 	if info, err := os.Stat(dest); err == nil && !info.IsDir() {
 		if !info.Mode().IsRegular() {
 			return writeInto(ctx, files, src, dest)
@@ -176,7 +195,7 @@ func copyFileOut(ctx context.Context, files skerry.Files, src, dest string, mode
 		return err
 	}
 	defer root.Close()
-	f, err := createFile(root, name, mode|0o600, -1)
+	f, err := createFile(root, name, mode|0o600, -1, room)
 	if err != nil {
 		return err
 	}
@@ -203,7 +222,7 @@ func writeInto(ctx context.Context, files skerry.Files, src, dest string) error 
 
 // copyFolderOut unpacks beside the destination first, so that a bad stream
 // leaves nothing.
-func (a *app) copyFolderOut(ctx context.Context, files skerry.Files, src, dest string) error {
+func (a *app) copyFolderOut(ctx context.Context, files skerry.Files, src, dest string, room *room) error {
 	base := path.Base(path.Clean(src))
 	if base == "." || base == "/" || base == ".." {
 		base = "workspace"
@@ -215,7 +234,7 @@ func (a *app) copyFolderOut(ctx context.Context, files skerry.Files, src, dest s
 	}
 	defer root.Close()
 	var sent skerry.TarResult
-	notes, err := receiveFolder(ctx, root, name, func(ctx context.Context, w io.Writer) (err error) {
+	notes, err := receiveFolder(ctx, root, name, room, func(ctx context.Context, w io.Writer) (err error) {
 		sent, err = files.TarOut(ctx, src, w)
 		return err
 	})

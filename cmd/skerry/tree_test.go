@@ -46,7 +46,7 @@ func receive(t *testing.T, dir string, stream []byte) ([]string, error) {
 		t.Fatal(err)
 	}
 	defer root.Close()
-	return receiveFolder(t.Context(), root, "got", func(_ context.Context, w io.Writer) error {
+	return receiveFolder(t.Context(), root, "got", nil, func(_ context.Context, w io.Writer) error {
 		_, err := w.Write(stream)
 		return err
 	})
@@ -280,7 +280,7 @@ func FuzzUnpack(f *testing.F) {
 			t.Fatal(err)
 		}
 		defer root.Close()
-		_, _ = receiveFolder(t.Context(), root, "got", func(_ context.Context, w io.Writer) error {
+		_, _ = receiveFolder(t.Context(), root, "got", nil, func(_ context.Context, w io.Writer) error {
 			_, err := w.Write(stream.Bytes())
 			return err
 		})

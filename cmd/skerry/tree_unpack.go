@@ -24,8 +24,8 @@ const (
 
 // receiveFolder unpacks what send writes into a folder of that name in root.
 // It unpacks beside it first: when the stream is bad nothing appears. An
-// existing folder is merged into, file by file.
-func receiveFolder(ctx context.Context, root *os.Root, name string, send func(context.Context, io.Writer) error) (notes []string, err error) {
+// existing folder is merged into, file by file. room may be nil.
+func receiveFolder(ctx context.Context, root *os.Root, name string, room *room, send func(context.Context, io.Writer) error) (notes []string, err error) {
 	if !isPlainPath(name) || strings.Contains(name, "/") {
 		return nil, fmt.Errorf("%q is no name for a folder", name)
 	}
@@ -52,7 +52,7 @@ func receiveFolder(ctx context.Context, root *os.Root, name string, send func(co
 		w.CloseWithError(err)
 		sent <- err
 	}()
-	u := &unpacker{root: inner}
+	u := &unpacker{root: inner, room: room}
 	err = u.unpack(r)
 	if err != nil {
 		cancel()
@@ -74,8 +74,8 @@ func receiveFolder(ctx context.Context, root *os.Root, name string, send func(co
 // unpacker puts a tar stream into a folder that nobody else knows yet.
 type unpacker struct {
 	root    *os.Root
+	room    *room
 	entries int
-	bytes   int64
 	links   []*tar.Header // made last, so that nothing is written through one
 	folders []*tar.Header // their permissions too
 	notes   []string
@@ -149,9 +149,6 @@ func (u *unpacker) file(h *tar.Header, r io.Reader) error {
 			return skerry.Errorf(skerry.Denied, "", "the entry %q is a sparse file", h.Name)
 		}
 	}
-	if u.bytes += h.Size; h.Size < 0 || u.bytes > maxTreeBytes {
-		return skerry.Errorf(skerry.Invalid, "", "more than %d bytes", maxTreeBytes)
-	}
 	if err := makeFolders(u.root, path.Dir(h.Name)); err != nil {
 		return err
 	}
@@ -159,7 +156,11 @@ func (u *unpacker) file(h *tar.Header, r io.Reader) error {
 	if err != nil {
 		return fmt.Errorf("the entry %q: %w", h.Name, err)
 	}
-	_, err = io.CopyN(f, r, h.Size)
+	content := sparseWriter{file: f, room: u.room}
+	_, err = io.CopyN(&content, r, h.Size)
+	if err == nil {
+		err = content.finish()
+	}
 	if e := f.Close(); err == nil {
 		err = e
 	}
