@@ -48,7 +48,7 @@ func (r *runner) collect(ctx context.Context, files Files) error {
 				folders = append(folders, name)
 				continue
 			case e.Type != RegularFile:
-				r.warn("%s was left out: it is a %s, only regular files are artifacts", name, e.Type)
+				r.warn("%s was left out: it is a %s, only regular files are artifacts", name, e.Type.words())
 				continue
 			case e.Size > one:
 				r.warn("%s was left out: %d bytes, an artifact may have %d", name, e.Size, one)

@@ -12,6 +12,17 @@ const (
 	OtherFile    FileType = "other" // device, FIFO, socket
 )
 
+// words names t with no article.
+func (t FileType) words() string {
+	switch t {
+	case SymbolicLink:
+		return "symbolic link"
+	case OtherFile:
+		return "device, pipe or socket"
+	}
+	return string(t)
+}
+
 // FileInfo is what is known of one path.
 type FileInfo struct {
 	Path     string // as asked for, or relative to the folder that was listed

@@ -66,7 +66,7 @@ x'`)
 			t.Errorf("files %+v", r.Files)
 		}
 		for _, name := range []string{"output/fifo", "output/link", "output/loop", "output/socket"} {
-			if !strings.Contains(strings.Join(r.Warnings, "\n"), name+" was left out") {
+			if !strings.Contains(strings.Join(r.Warnings, "\n"), name+" was left out: it is a ") {
 				t.Errorf("no warning about %s in %q", name, r.Warnings)
 			}
 		}

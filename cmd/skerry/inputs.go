@@ -159,6 +159,10 @@ func walkInputs(dir, dest string) (inputs []skerry.Input, notes []string, err er
 
 func typeName(m fs.FileMode) string {
 	switch {
+	case m.IsRegular():
+		return "file"
+	case m.IsDir():
+		return "folder"
 	case m&fs.ModeSymlink != 0:
 		return "link"
 	case m&fs.ModeNamedPipe != 0:
