@@ -11,7 +11,10 @@ require (
 
 require (
 	github.com/google/go-cmp v0.7.0 // indirect
+	github.com/gorilla/websocket v1.5.4-0.20250319132907-e064f32e3674 // indirect
+	github.com/moby/spdystream v0.5.1 // indirect
 	golang.org/x/sync v0.22.0 // indirect
+	k8s.io/streaming v0.37.2 // indirect
 )
 
 require (
