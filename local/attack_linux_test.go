@@ -44,7 +44,7 @@ func TestRootsUserIsNeverMapped(t *testing.T) {
 		t.Fatalf("%d processes on the host carry the mark", len(ids))
 	}
 	for _, id := range ids[0] {
-		if id == 0 || os.Geteuid() == 0 && id < 0x70000000 || os.Geteuid() != 0 && id != os.Geteuid() && id != os.Getegid() {
+		if id == 0 || os.Geteuid() == 0 && id < 0x78000000 || os.Geteuid() != 0 && id != os.Geteuid() && id != os.Getegid() {
 			t.Errorf("the kernel knows it by uids and gids %v", ids[0])
 		}
 	}

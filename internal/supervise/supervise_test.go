@@ -43,6 +43,22 @@ func TestUsersAreTheSandboxesOwn(t *testing.T) {
 	}
 }
 
+func TestUsersAreNoneThatOthersHandOut(t *testing.T) {
+	for who, r := range map[string][2]int{
+		"systemd: homes":           {60001, 60577},
+		"systemd: dynamic users":   {61184, 65519},
+		"systemd: containers":      {524288, 1879048191},
+		"systemd: foreign images":  {2147352576, 2147418111},
+		"systemd: the sign bit":    {2147483648, 4294967294},
+		"SSSD: mapped directories": {200000, 2000200000},
+		"shadow: subordinate ids":  {100000, 600100000},
+	} {
+		if last := firstUID + 1<<uidBits - 1; r[0] <= last && firstUID <= r[1] {
+			t.Errorf("%d to %d overlap with %s", firstUID, last, who)
+		}
+	}
+}
+
 func TestWorkspaceAndHomeStayWithinTheirLimit(t *testing.T) {
 	for _, total := range []int64{skerry.MiB, 16 * skerry.MiB, skerry.GiB, 100 * skerry.GiB} {
 		workspace, home := splitWorkspace(total)

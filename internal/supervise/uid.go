@@ -13,11 +13,15 @@ import (
 	"github.com/skerry-run/skerry/internal/boxes"
 )
 
-// The users that root's sandboxes run as: 2^28 ids above those that systemd
-// hands out to containers and below the sign bit, which some programs trip on.
+// The users that root's sandboxes run as: 2^26 ids, 2013265920 to 2080374783.
+// Nobody who documents the ids that they hand out by themselves has any of
+// them: systemd (systemd.io/UIDS-GIDS) has 60001 to 65519 in parts, 524288 to
+// 1879048191 for containers and 2147352576 to 2147418111 for foreign images,
+// and SSSD (sssd-ldap(5), ldap_idmap_range_max) maps directories to 200000 to
+// 2000200000. From 2147483648 on some programs trip on the sign bit.
 const (
-	firstUID = 0x70000000
-	uidBits  = 28
+	firstUID = 0x78000000
+	uidBits  = 26
 )
 
 // chooseUID gives the user for a sandbox: its volume's, or one of its own that
