@@ -71,9 +71,9 @@ func (r *runner) exec(ctx context.Context, s Sandbox) error {
 }
 
 // Detach makes the sandbox of a run, starts its program and returns without
-// waiting for it. The sandbox lives until its TTL or, once the program has
-// ended, until its Retention has passed; Open and Command(RunCommandID) find
-// it again. An error has an Outcome, and leaves nothing behind.
+// waiting for it. The sandbox lives until its TTL, or until its Retention has
+// passed since the program ended, whichever comes first; with a Retention of 0,
+// until its TTL or Delete. Open and Command(RunCommandID) find it again. An error has an Outcome, and leaves nothing behind.
 func Detach(ctx context.Context, b Backend, spec RunSpec) (SandboxInfo, error) {
 	spec.Sandbox.Detached = true
 	r := newRunner(b, spec)

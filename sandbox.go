@@ -107,7 +107,9 @@ type SandboxSpec struct {
 	// Idle ends a session in which no command runs and nobody is attached for
 	// this long: 0 is DefaultSessionIdle. Runs ignore it.
 	Idle time.Duration
-	// Retention keeps a run readable for this long after its command ended.
+	// Retention keeps a run readable for this long after its command ended. 0
+	// keeps nothing: Run removes the sandbox. One that is Detached has nobody to
+	// remove it; with 0 it stays until its TTL.
 	Retention time.Duration
 	// Persistent keeps a session's workspace and HOME when it ends; the next
 	// Create of the same Ref finds them again.

@@ -25,7 +25,7 @@ var about = map[string]string{
 	"timeouts.idle":      "of a session in which nothing happens",
 	"timeouts.grace":     "between TERM and KILL",
 	"timeouts.start":     "until a sandbox can be used",
-	"timeouts.retention": "of a run with --detach after its program's end; any other is removed at once",
+	"timeouts.retention": "of a run with --detach after its program's end, 0 until its limit would have passed; any other is removed at once",
 	"timeouts.remember":  "of the note how a run with --id, or a session, ended",
 
 	"artifacts.each":  "one file under output/",

@@ -48,7 +48,7 @@ type Timeouts struct {
 	Idle      time.Duration // of a session in which nothing happens
 	Grace     time.Duration // between TERM and KILL
 	Start     time.Duration // until a sandbox can be used
-	Retention time.Duration // of a run that nobody waits for, after its end
+	Retention time.Duration // of a run that nobody waits for, after its end; 0 is until its time to live is over
 	MaxTTL    time.Duration // the longest time to live, from the creation of a sandbox
 	Remember  time.Duration // of the note about a run with an id of the caller's
 }
