@@ -10,10 +10,9 @@ import (
 
 // deliver sends what the command wrote from the offsets on, then its exit. A
 // command that has ended may still have children that write: what they wrote
-// until now is delivered, what comes later is not waited for.
-func (c *command) deliver(ctx context.Context, from [2]int64, send func(*pb.OutputReply) error) error {
-	buf := pumpBuffers.Get().(*[]byte)
-	defer pumpBuffers.Put(buf)
+// until now is delivered, what comes later is not waited for. send gets an
+// OutputPiece, and at the end an OutputReply.
+func (c *command) deliver(ctx context.Context, from [2]int64, send func(any) error) error {
 	var cursors [2]*cursor
 	for i, s := range c.out {
 		cursors[i] = s.attach(from[i])
@@ -32,13 +31,16 @@ func (c *command) deliver(ctx context.Context, from [2]int64, send func(*pb.Outp
 			if ended && cursors[i].pos >= limits[i] {
 				continue
 			}
-			p, next := s.read(cursors[i], *buf)
-			if len(p.data) == 0 && p.omitted == 0 {
+			p, next := s.read(cursors[i])
+			if p.data == nil && p.omitted == 0 {
 				changed[i] = next
 				continue
 			}
 			sent = true
-			err := send(&pb.OutputReply{Stream: uint32(i + 1), Offset: p.offset, Data: p.data, Omitted: p.omitted})
+			err := send(&pb.OutputPiece{Stream: uint32(i + 1), Offset: p.offset, Data: p.data, Omitted: p.omitted})
+			if p.data != nil {
+				p.data.Free()
+			}
 			if err != nil {
 				return err
 			}

@@ -26,13 +26,14 @@ const (
 	// windowBytes lets bulk output flow without waiting for the other end.
 	windowBytes = 4 << 20
 	writeBytes  = 256 << 10
+	// socketBytes takes a whole write, so that it is one call and one wake.
+	socketBytes = 512 << 10
 	// maxClients bounds connections: each costs a few goroutines.
 	maxClients = 64
 )
 
 // newGRPC makes the gRPC server of s.
 func newGRPC(s *Server, files pb.InitServer) *grpc.Server {
-	pool := pb.NewBufferPool()
 	g := grpc.NewServer(
 		grpc.Creds(connCreds{}),
 		grpc.MaxRecvMsgSize(pb.MaxMessageBytes),
@@ -42,8 +43,8 @@ func newGRPC(s *Server, files pb.InitServer) *grpc.Server {
 		grpc.InitialConnWindowSize(windowBytes),
 		grpc.WriteBufferSize(writeBytes),
 		grpc.ReadBufferSize(64<<10),
-		experimental.BufferPool(pool),
-		grpc.ForceServerCodecV2(pb.NewCodec(pool)),
+		experimental.BufferPool(buffers),
+		grpc.ForceServerCodecV2(pb.NewCodec(buffers)),
 		// A client may ask as often as it likes whether the stream lives.
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}),
 		grpc.UnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
@@ -166,6 +167,9 @@ func (s *Server) admit(g *gate, c net.Conn, proved bool) {
 	s.clients++
 	s.life.busy()
 	s.mu.Unlock()
+	if u, ok := c.(*net.UnixConn); ok {
+		_ = u.SetWriteBuffer(socketBytes) // less is only slower
+	}
 	cc := &clientConn{Conn: c, session: &clientSession{proved: proved}, closed: s.clientGone}
 	select {
 	case g.conns <- cc:

@@ -6,23 +6,26 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"sync"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+	"google.golang.org/grpc/mem"
+
+	pb "github.com/skerry-run/skerry/internal/initproto"
 )
 
 const (
-	pipeBytes = 1 << 20   // of a command's output pipe, where the kernel allows it
-	pumpBytes = 256 << 10 // read at once
+	pipeBytes = 1 << 20       // of a command's output pipe, where the kernel allows it
+	pumpBytes = pb.ChunkBytes // read at once
 	// terminalSettle is how long the end of a terminal's output is waited for:
 	// the kernel hands it over in the background.
 	terminalSettle = 200 * time.Millisecond
 )
 
-// pumpBuffers are shared by all pumps: an idle one holds none.
-var pumpBuffers = sync.Pool{New: func() any { b := make([]byte, pumpBytes); return &b }}
+// buffers hold output on its way from a pump over its spool to gRPC. They are
+// shared by all of them: an idle one holds none.
+var buffers = pb.NewBufferPool()
 
 // outputPipe makes a pipe for a program's output: r is ours, w the program's.
 func outputPipe() (r, w *os.File, err error) {
@@ -143,13 +146,16 @@ func (p *pump) copyOnce(limit int) int {
 	// The buffer is taken only when there is something to read: a thousand
 	// quiet commands hold no memory.
 	err = c.Read(func(fd uintptr) bool {
-		buf := pumpBuffers.Get().(*[]byte)
-		defer pumpBuffers.Put(buf)
-		got, open := readSome(int(fd), (*buf)[:limit])
+		buf := buffers.Get(limit)
+		data := mem.NewBuffer(buf, buffers)
+		defer data.Free()
+		got, open := readSome(int(fd), *buf)
 		if got == 0 {
 			return !open // the end of the file, or else wait
 		}
-		p.to.write((*buf)[:got])
+		read := data.Slice(0, got)
+		defer read.Free()
+		p.to.write(read)
 		n = got
 		return true
 	})

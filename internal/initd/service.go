@@ -48,7 +48,7 @@ func (s *service) Output(r *pb.OutputRequest, stream grpc.ServerStreamingServer[
 			return skerry.Errorf(skerry.Invalid, "output", "offset %d of %v is beyond its end", off, skerry.Stream(i+1))
 		}
 	}
-	return c.deliver(stream.Context(), from, stream.Send)
+	return c.deliver(stream.Context(), from, stream.SendMsg)
 }
 
 func (s *service) Stdin(stream grpc.ClientStreamingServer[pb.StdinRequest, pb.StdinReply]) error {

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/grpc/mem"
+
 	"github.com/skerry-run/skerry/internal/initproto"
 )
 
@@ -15,12 +17,18 @@ const (
 	spoolMemory = 64 << 10
 	// spoolPatience is how long a reader without progress holds a program back.
 	spoolPatience = 5 * time.Second
+	// pacePatience is how long a write waits for readers to come near: a program
+	// that writes more than they take is not slower than 25 MB/s for it.
+	pacePatience = 10 * time.Millisecond
 )
 
 // spool keeps one stream of a command: its head and its tail, up to limit
 // bytes, for readers by absolute offset. Small streams stay in memory, larger
 // ones go to an unlinked file whose first part is the head and whose rest is
 // a ring with the tail.
+//
+// What was written last stays in memory too while a reader that keeps up wants
+// it, so that it needs no reading back.
 //
 // There is one writer. A reader that would lose bytes holds the writer back
 // for as long as it makes progress.
@@ -31,6 +39,7 @@ type spool struct {
 	mu      sync.Mutex
 	memory  []byte // the whole stream while there is no file
 	file    store
+	recent  recent
 	intact  int64 // bytes of the head region without a hole, should a write fail
 	end     int64 // bytes written so far
 	claimed int64 // end once the write that is going on is done: what it overwrites is gone
@@ -46,6 +55,7 @@ type spool struct {
 type cursor struct {
 	pos  int64
 	slow bool // gave no sign of life; the writer does not wait for it
+	idle bool // the same for a moment: the writer does not pace itself by it
 }
 
 func newSpool(limit int64, open func() (store, error)) *spool {
@@ -68,18 +78,21 @@ func (s *spool) oldest(claimed int64) int64 {
 	return max(claimed-s.tail, s.lost)
 }
 
-// write appends p. It waits for readers that would lose bytes, never longer
-// than spoolPatience without progress, and never fails: what can't be kept is
-// counted by whoever reads.
-func (s *spool) write(p []byte) {
-	for len(p) > 0 {
-		n := min(int64(len(p)), s.tail)
-		s.writeSome(p[:n])
-		p = p[n:]
+// write appends data, which stays the caller's to free. It waits for readers
+// that would lose bytes, never longer than spoolPatience without progress, and
+// never fails: what can't be kept is counted by whoever reads.
+func (s *spool) write(data mem.Buffer) {
+	for from, end := 0, data.Len(); from < end; {
+		to := min(end, from+int(min(s.tail, initproto.ChunkBytes)))
+		part := data.Slice(from, to)
+		s.writeSome(part)
+		part.Free()
+		from = to
 	}
 }
 
-func (s *spool) writeSome(p []byte) {
+func (s *spool) writeSome(data mem.Buffer) {
+	p := data.ReadOnlyData()
 	s.mu.Lock()
 	if s.dropped {
 		s.end += int64(len(p))
@@ -92,6 +105,7 @@ func (s *spool) writeSome(p []byte) {
 	if s.file == nil && claimed > spoolMemory {
 		s.makeFile()
 	}
+	s.pace()
 	s.waitForReaders(claimed)
 	s.claimed = claimed
 	file := s.file
@@ -113,7 +127,7 @@ func (s *spool) writeSome(p []byte) {
 	if err != nil && s.shrinkLocked(at) {
 		s.failed, s.claimed = err, at
 		s.mu.Unlock()
-		s.write(p)
+		s.write(data)
 		return
 	}
 	s.end = claimed
@@ -121,6 +135,8 @@ func (s *spool) writeSome(p []byte) {
 		s.failed = err
 		s.lost = claimed // a hole: what is there can't be told from what was
 		s.intact = min(s.intact, at)
+	} else {
+		s.recent.add(at, data, s.readers)
 	}
 	s.wakeLocked()
 	s.mu.Unlock()
@@ -193,18 +209,17 @@ func (s *spool) place(at, n int64) (pos, run int64) {
 func (s *spool) waitForReaders(claimed int64) {
 	var stalled *cursor
 	var at int64
-	deadline := time.NewTimer(spoolPatience)
-	defer deadline.Stop()
+	var deadline *time.Timer
 	for !s.dropped {
-		var behind *cursor
-		for c := range s.readers {
-			if !c.slow && max(c.pos, s.head) < claimed-s.tail && c.pos < s.end {
-				behind = c
-				break
-			}
-		}
+		behind := s.findReader(func(c *cursor) bool {
+			return !c.slow && max(c.pos, s.head) < claimed-s.tail && c.pos < s.end
+		})
 		if behind == nil {
 			return
+		}
+		if deadline == nil {
+			deadline = time.NewTimer(spoolPatience)
+			defer deadline.Stop()
 		}
 		if behind != stalled || behind.pos != at {
 			stalled, at = behind, behind.pos
@@ -223,6 +238,51 @@ func (s *spool) waitForReaders(claimed int64) {
 			behind.slow = true
 		}
 	}
+}
+
+// pace lets readers come near again before more is written: what they read from
+// memory costs half of what they read back. A reader that stays behind costs
+// the writer pacePatience for a write at most, and one that does nothing only
+// once. Called with mu held.
+func (s *spool) pace() {
+	var first *cursor
+	var from int64
+	var deadline *time.Timer
+	for !s.dropped {
+		behind := s.findReader(func(c *cursor) bool {
+			return !c.slow && !c.idle && c.pos < s.recent.far(s.end)
+		})
+		if behind == nil {
+			return
+		}
+		if first == nil {
+			first, from = behind, behind.pos
+			deadline = time.NewTimer(pacePatience)
+			defer deadline.Stop()
+		}
+		changed := s.changedLocked()
+		s.mu.Unlock()
+		late := false
+		select {
+		case <-changed:
+		case <-deadline.C:
+			late = true
+		}
+		s.mu.Lock()
+		if late {
+			first.idle = first.pos == from
+			return
+		}
+	}
+}
+
+func (s *spool) findReader(like func(*cursor) bool) *cursor {
+	for c := range s.readers {
+		if like(c) {
+			return c
+		}
+	}
+	return nil
 }
 
 // changedLocked gives a channel that the next change closes.
@@ -252,28 +312,39 @@ func (s *spool) attach(pos int64) *cursor {
 func (s *spool) detach(c *cursor) {
 	s.mu.Lock()
 	delete(s.readers, c)
+	s.recent.passed(s.readers)
 	s.wakeLocked()
 	s.mu.Unlock()
 }
 
 // piece is what read found: data at offset, after omitted bytes that are gone.
+// Whoever has it frees data, which is nil when there is none.
 type piece struct {
 	offset, omitted int64
-	data            []byte
+	data            mem.Buffer
 }
 
-// read fills buf from the cursor's place, without waiting. An empty piece
-// means that there is nothing yet, and changed tells when to look again.
-func (s *spool) read(c *cursor, buf []byte) (p piece, changed <-chan struct{}) {
-	buf = buf[:min(len(buf), initproto.ChunkBytes)]
+// read gives what follows the cursor's place, at most a chunk, without waiting.
+// An empty piece means that there is nothing yet, and changed tells when to
+// look again.
+func (s *spool) read(c *cursor) (p piece, changed <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for {
 		if c.pos >= s.end {
 			return piece{offset: c.pos}, s.changedLocked()
 		}
+		data, next := s.recent.at(c.pos)
+		if data != nil {
+			p = piece{offset: c.pos, data: data}
+			s.moveLocked(c, c.pos+int64(data.Len()))
+			return p, nil
+		}
 		at, run := s.available(c.pos)
-		run = min(run, int64(len(buf)))
+		run = min(run, initproto.ChunkBytes)
+		if next > at {
+			run = min(run, next-at)
+		}
 		omitted := at - c.pos
 		if run <= 0 { // all that is left is gone
 			p = piece{offset: s.end, omitted: s.end - c.pos}
@@ -281,25 +352,29 @@ func (s *spool) read(c *cursor, buf []byte) (p piece, changed <-chan struct{}) {
 			return p, nil
 		}
 		if s.file == nil {
-			copy(buf, s.memory[at:at+run])
+			data = mem.Copy(s.memory[at:at+run], buffers)
 		} else {
 			pos, n := s.place(at, run)
 			run = n
 			file := s.file
 			s.mu.Unlock()
-			_, err := file.ReadAt(buf[:run], pos)
+			buf := buffers.Get(int(run))
+			_, err := file.ReadAt(*buf, pos)
+			data = mem.NewBuffer(buf, buffers)
 			s.mu.Lock()
 			if at >= s.intact && at < s.oldest(s.claimed) {
+				data.Free()
 				continue // the writer passed us while we read: the bytes may be newer ones
 			}
 			if err != nil {
+				data.Free()
 				s.failed = err
 				s.lost = s.end // unreadable is gone
 				s.intact = min(s.intact, at)
 				continue
 			}
 		}
-		p = piece{offset: at, omitted: omitted, data: buf[:run]}
+		p = piece{offset: at, omitted: omitted, data: data}
 		s.moveLocked(c, at+run)
 		return p, nil
 	}
@@ -322,7 +397,8 @@ func (s *spool) available(pos int64) (at, run int64) {
 }
 
 func (s *spool) moveLocked(c *cursor, pos int64) {
-	c.pos, c.slow = pos, false
+	c.pos, c.slow, c.idle = pos, false, false
+	s.recent.passed(s.readers)
 	s.wakeLocked()
 }
 
@@ -340,6 +416,7 @@ func (s *spool) drop() {
 	defer s.mu.Unlock()
 	s.dropped, s.memory = true, nil
 	s.lost, s.intact = s.end, 0
+	s.recent.clear()
 	if s.file != nil {
 		s.file.Close()
 		s.file = nil

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"google.golang.org/grpc/mem"
 )
 
 // at gives the byte that the test streams have at offset i: any piece tells
@@ -29,6 +31,20 @@ func streamPiece(from, n int64) []byte {
 	return p
 }
 
+// streamBuffer is streamPiece in a buffer that is used again once nobody holds
+// it.
+func streamBuffer(from, n int64) mem.Buffer { return mem.Copy(streamPiece(from, n), buffers) }
+
+// take reads like a follower, and keeps what it read.
+func take(s *spool, c *cursor) (offset, omitted int64, data []byte, changed <-chan struct{}) {
+	p, changed := s.read(c)
+	if p.data != nil {
+		data = bytes.Clone(p.data.ReadOnlyData())
+		p.data.Free()
+	}
+	return p.offset, p.omitted, data, changed
+}
+
 func inTemp(t *testing.T) func() (store, error) {
 	return func() (store, error) { return unlinkedFile(t.TempDir()) }
 }
@@ -38,20 +54,19 @@ func readAll(t *testing.T, s *spool, pos int64) (omitted int64) {
 	t.Helper()
 	c := s.attach(pos)
 	defer s.detach(c)
-	buf := make([]byte, 64<<10)
 	for {
-		p, _ := s.read(c, buf)
-		if len(p.data) == 0 && p.omitted == 0 {
+		at, gone, data, _ := take(s, c)
+		if len(data) == 0 && gone == 0 {
 			return omitted
 		}
-		omitted += p.omitted
-		if p.offset != pos+p.omitted {
-			t.Fatalf("a piece at %d with %d omitted, the last ended at %d", p.offset, p.omitted, pos)
+		omitted += gone
+		if at != pos+gone {
+			t.Fatalf("a piece at %d with %d omitted, the last ended at %d", at, gone, pos)
 		}
-		if !bytes.Equal(p.data, streamPiece(p.offset, int64(len(p.data)))) {
-			t.Fatalf("wrong bytes at %d", p.offset)
+		if !bytes.Equal(data, streamPiece(at, int64(len(data)))) {
+			t.Fatalf("wrong bytes at %d", at)
 		}
-		pos = p.offset + int64(len(p.data))
+		pos = at + int64(len(data))
 	}
 }
 
@@ -61,7 +76,7 @@ func TestASpoolKeepsHeadAndTail(t *testing.T) {
 		for _, step := range []int64{1 << 10, 100_003} {
 			s := newSpool(limit, inTemp(t))
 			for at := int64(0); at < size; at += step {
-				s.write(streamPiece(at, min(step, size-at)))
+				s.write(streamBuffer(at, min(step, size-at)))
 			}
 			for range 20 {
 				from := int64(0)
@@ -94,27 +109,26 @@ func TestReadersOfASpoolThatIsWritten(t *testing.T) {
 		defer close(done)
 		for at := int64(0); at < size; {
 			n := min(1+rand.Int64N(300<<10), size-at)
-			s.write(streamPiece(at, n))
+			s.write(streamBuffer(at, n))
 			at += n
 		}
 		s.close()
 	})
 	wg.Go(func() {
-		buf := make([]byte, 256<<10)
 		var pos int64
 		for pos < size {
-			p, changed := s.read(keepUp, buf)
-			if p.omitted != 0 {
-				t.Errorf("a reader that keeps up lost %d bytes at %d", p.omitted, p.offset)
+			at, omitted, data, changed := take(s, keepUp)
+			if omitted != 0 {
+				t.Errorf("a reader that keeps up lost %d bytes at %d", omitted, at)
 			}
-			if len(p.data) == 0 {
+			if len(data) == 0 {
 				<-changed
 				continue
 			}
-			if !bytes.Equal(p.data, streamPiece(p.offset, int64(len(p.data)))) {
-				t.Errorf("wrong bytes at %d", p.offset)
+			if !bytes.Equal(data, streamPiece(at, int64(len(data)))) {
+				t.Errorf("wrong bytes at %d", at)
 			}
-			pos = p.offset + int64(len(p.data))
+			pos = at + int64(len(data))
 		}
 	})
 	wg.Go(func() {
@@ -137,18 +151,18 @@ func TestAStalledReaderHoldsTheWriterForFiveSeconds(t *testing.T) {
 		stalled := s.attach(0)
 		begin := time.Now()
 		for at := int64(0); at < 2<<20; at += 64 << 10 {
-			s.write(streamPiece(at, 64<<10))
+			s.write(streamBuffer(at, 64<<10))
 		}
-		if took := time.Since(begin); took != spoolPatience {
-			t.Errorf("the writer was held for %v, want %v", took, spoolPatience)
+		if took, want := time.Since(begin), pacePatience+spoolPatience; took != want {
+			t.Errorf("the writer was held for %v, want %v", took, want)
 		}
-		p, _ := s.read(stalled, make([]byte, 64<<10))
-		if p.omitted != 0 || p.offset != 0 {
-			t.Errorf("the head is %v, want it whole", p.offset)
+		at, omitted, _, _ := take(s, stalled)
+		if omitted != 0 || at != 0 {
+			t.Errorf("the head is %v, want it whole", at)
 		}
-		p, _ = s.read(stalled, make([]byte, 64<<10))
-		if p.omitted == 0 || !bytes.Equal(p.data, streamPiece(p.offset, int64(len(p.data)))) {
-			t.Errorf("after the head: %d omitted, want a gap and right bytes", p.omitted)
+		at, omitted, data, _ := take(s, stalled)
+		if omitted == 0 || !bytes.Equal(data, streamPiece(at, int64(len(data)))) {
+			t.Errorf("after the head: %d omitted, want a gap and right bytes", omitted)
 		}
 	})
 }
@@ -175,7 +189,7 @@ func TestAFullDiskLosesOutputAndSaysSo(t *testing.T) {
 			return fullStore{f, room}, err
 		})
 		for at := int64(0); at < size; at += 10_000 {
-			s.write(streamPiece(at, min(10_000, size-at)))
+			s.write(streamBuffer(at, min(10_000, size-at)))
 		}
 		if omitted := readAll(t, s, 0); omitted == 0 || omitted > size {
 			t.Errorf("room for %d: %d of %d bytes are told as gone", room, omitted, size)
@@ -195,24 +209,23 @@ func TestAReaderThatKeepsUpOutlivesAFullDisk(t *testing.T) {
 		c := s.attach(0)
 		go func() {
 			for at := int64(0); at < size; at += 10_000 {
-				s.write(streamPiece(at, min(10_000, size-at)))
+				s.write(streamBuffer(at, min(10_000, size-at)))
 			}
 			s.close()
 		}()
-		buf := make([]byte, 64<<10)
 		for pos := int64(0); pos < size; {
-			p, changed := s.read(c, buf)
-			if p.omitted != 0 {
-				t.Fatalf("room for %d: %d bytes are gone before %d", room, p.omitted, p.offset)
+			at, omitted, data, changed := take(s, c)
+			if omitted != 0 {
+				t.Fatalf("room for %d: %d bytes are gone before %d", room, omitted, at)
 			}
-			if len(p.data) == 0 {
+			if len(data) == 0 {
 				<-changed
 				continue
 			}
-			if !bytes.Equal(p.data, streamPiece(p.offset, int64(len(p.data)))) {
-				t.Fatalf("room for %d: wrong bytes at %d", room, p.offset)
+			if !bytes.Equal(data, streamPiece(at, int64(len(data)))) {
+				t.Fatalf("room for %d: wrong bytes at %d", room, at)
 			}
-			pos = p.offset + int64(len(p.data))
+			pos = at + int64(len(data))
 		}
 		if omitted := readAll(t, s, 0); omitted == 0 || omitted > size-room+10_000 {
 			t.Errorf("room for %d: a late reader is told that %d of %d bytes are gone", room, omitted, size)

@@ -17,6 +17,9 @@ type codec struct{ pool mem.BufferPool }
 func (codec) Name() string { return "proto" }
 
 func (c codec) Marshal(v any) (mem.BufferSlice, error) {
+	if p, ok := v.(*OutputPiece); ok {
+		return p.marshal(), nil
+	}
 	m, ok := v.(proto.Message)
 	if !ok {
 		return nil, fmt.Errorf("marshal: a %T is no message", v)

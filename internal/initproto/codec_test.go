@@ -36,3 +36,36 @@ func TestTheCodecKeepsMessagesOfEverySize(t *testing.T) {
 		}
 	}
 }
+
+func TestAPieceIsSentAsTheMessageItStandsFor(t *testing.T) {
+	c := NewCodec(NewBufferPool())
+	for _, want := range []*OutputReply{
+		{Stream: 1, Data: []byte("x")},
+		{Stream: 2, Offset: 1<<62 + 1, Omitted: 1 << 40, Data: bytes.Repeat([]byte("abc"), ChunkBytes/3)},
+		{Stream: 1, Offset: 5, Omitted: 5},
+		{},
+	} {
+		piece := &OutputPiece{Stream: want.Stream, Offset: want.Offset, Omitted: want.Omitted}
+		if want.Data != nil {
+			piece.Data = mem.Copy(want.Data, NewBufferPool())
+		}
+		wire, err := c.Marshal(piece)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if piece.Data != nil {
+			piece.Data.Free() // the sender's; the stream has its own
+		}
+		if wire.Len() != proto.Size(want) {
+			t.Errorf("%d bytes on the wire, want %d", wire.Len(), proto.Size(want))
+		}
+		got := &OutputReply{}
+		if err := c.Unmarshal(wire, got); err != nil {
+			t.Fatal(err)
+		}
+		wire.Free()
+		if !proto.Equal(got, want) {
+			t.Errorf("came as stream %d, offset %d, omitted %d, %d bytes", got.Stream, got.Offset, got.Omitted, len(got.Data))
+		}
+	}
+}
