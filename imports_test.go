@@ -46,10 +46,11 @@ var mayImport = map[string][]string{
 	"internal/control":    {},
 
 	// Proof.
-	"sandboxtest":      {"."},
-	"internal/verify":  {".", "internal/probe"},
-	"bench":            {".", "local", "internal/bwrap"},
-	"examples/library": {".", "local"},
+	"sandboxtest":        {"."},
+	"internal/testbuild": {},
+	"internal/verify":    {".", "internal/probe"},
+	"bench":              {".", "local", "internal/bwrap"},
+	"examples/library":   {".", "local"},
 
 	// Ways in.
 	"internal/config": {"."},

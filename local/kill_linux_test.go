@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -75,6 +76,33 @@ func startClient(t *testing.T, state, mode string) *exec.Cmd {
 	return cmd
 }
 
+// startProgram starts skerry over and over, each time with a run, in a process
+// group of its own.
+func startProgram(t *testing.T, state string) *exec.Cmd {
+	t.Helper()
+	program, err := theProgram()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, err := theInit()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("sh", "-c", `while :; do "$0" run -l bash -c 'setsid sleep 300 & (trap "" TERM; exec sleep 300) & sleep 0.01'; done`, program)
+	cmd.Env = append(os.Environ(), "SKERRY_STATE_DIR="+state, "SKERRY_INIT="+path)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return cmd
+}
+
+// killGroup kills what startProgram started.
+func killGroup(client *exec.Cmd) {
+	_ = unix.Kill(-client.Process.Pid, unix.SIGKILL) // ours until it is reaped
+	_ = client.Wait()
+}
+
 // nothingLeftWithin waits until nothing is left, at most two seconds.
 func nothingLeftWithin(t *testing.T, b *Backend, after string) {
 	t.Helper()
@@ -95,8 +123,15 @@ func nothingLeftWithin(t *testing.T, b *Backend, after string) {
 // machine is able to: a client that had no sandbox yet lets the next one live
 // longer, another one shorter.
 type moments struct {
+	random   *rand.Rand
 	begins   time.Duration // about how long a client needs to have a sandbox
 	met, all int           // kills that met one, and all kills
+}
+
+func newMoments(t *testing.T) *moments {
+	seed := rand.Uint64()
+	t.Logf("seed of the moments: %d", seed)
+	return &moments{random: rand.New(rand.NewPCG(seed, 0))}
 }
 
 func (*moments) count() int {
@@ -120,7 +155,7 @@ func (m *moments) wait(b *Backend) time.Duration {
 		}
 		after = m.begins
 	} else {
-		after = m.begins/2 + time.Duration(rand.Int64N(int64(m.begins/2+enough)))
+		after = m.begins/2 + time.Duration(m.random.Int64N(int64(m.begins/2+enough)))
 		time.Sleep(after) // the moment itself, not a wait for something
 	}
 	m.all++
@@ -153,7 +188,7 @@ func TestClientKilledWhileItMakesASession(t *testing.T) {
 	state := newState(t)
 	b := backendAt(t, state)
 	ref := session("made")
-	var moment moments
+	moment := newMoments(t)
 	whole, never := 0, 0
 	for range moment.count() {
 		client := startClient(t, state, "session")
@@ -202,7 +237,7 @@ func works(ctx context.Context, b *Backend, ref skerry.Ref) bool {
 func TestClientKilledAtAnyMoment(t *testing.T) {
 	state := newState(t)
 	b := backendAt(t, state)
-	var moment moments
+	moment := newMoments(t)
 	for range moment.count() {
 		client := startClient(t, state, "run")
 		after := moment.wait(b)
@@ -221,23 +256,14 @@ func TestClientKilledAtAnyMoment(t *testing.T) {
 func TestClientAndSupervisorKilledAtAnyMoment(t *testing.T) {
 	state := newState(t)
 	b := backendAt(t, state)
-	var moment moments
+	moment := newMoments(t)
 	for range moment.count() {
 		client := startClient(t, state, "run")
 		after := moment.wait(b)
-		var ended []int
-		for _, pid := range childrenOf(client.Process.Pid) {
-			if fd, err := unix.PidfdOpen(pid, 0); err == nil {
-				unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
-				ended = append(ended, fd)
-			}
-		}
+		ended := killChildren(client.Process.Pid)
 		client.Process.Kill()
 		client.Wait()
-		for _, fd := range ended {
-			boxes.WaitPidfd(fd, time.Minute)
-			unix.Close(fd)
-		}
+		ended()
 		if err := b.Sweep(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -247,6 +273,75 @@ func TestClientAndSupervisorKilledAtAnyMoment(t *testing.T) {
 		}
 	}
 	moment.check(t)
+}
+
+// The same with the program itself, instead of one that uses the library.
+func TestSkerryKilledAtAnyMoment(t *testing.T) {
+	state := newState(t)
+	b := backendAt(t, state)
+	moment := newMoments(t)
+	for range moment.count() {
+		client := startProgram(t, state)
+		after := moment.wait(b)
+		killGroup(client)
+		nothingLeftWithin(t, b, fmt.Sprint("skerry killed after ", after))
+		if t.Failed() {
+			return
+		}
+	}
+	moment.check(t)
+}
+
+// What is left when the supervisor is killed as well is gone after the next
+// start of skerry, whatever that is started for.
+func TestSkerryAndSupervisorKilledAtAnyMoment(t *testing.T) {
+	state := newState(t)
+	b := backendAt(t, state)
+	program, err := theProgram()
+	if err != nil {
+		t.Fatal(err)
+	}
+	moment := newMoments(t)
+	for range moment.count() / 2 { // each takes a second start
+		client := startProgram(t, state)
+		after := moment.wait(b)
+		var ended []func()
+		for _, skerry := range childrenOf(client.Process.Pid) {
+			ended = append(ended, killChildren(skerry))
+		}
+		killGroup(client)
+		for _, wait := range ended {
+			wait()
+		}
+		next := exec.Command(program, "session", "list")
+		next.Env = client.Env
+		if out, err := next.CombinedOutput(); err != nil {
+			t.Fatalf("the next start: %v\n%s", err, out)
+		}
+		nothingLeftWithin(t, b, fmt.Sprint("both killed after ", after))
+		if t.Failed() {
+			return
+		}
+	}
+	moment.check(t)
+}
+
+// killChildren kills the children of a process, and gives what waits for their
+// ends.
+func killChildren(pid int) (ended func()) {
+	var fds []int
+	for _, child := range childrenOf(pid) {
+		if fd, err := unix.PidfdOpen(child, 0); err == nil {
+			_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) // it may have ended
+			fds = append(fds, fd)
+		}
+	}
+	return func() {
+		for _, fd := range fds {
+			boxes.WaitPidfd(fd, time.Minute)
+			unix.Close(fd)
+		}
+	}
 }
 
 // childrenOf gives the pids of a process's children.

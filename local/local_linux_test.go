@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -14,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/skerry-run/skerry"
+	"github.com/skerry-run/skerry/internal/testbuild"
 )
 
 // theInit is skerry-init, built once for all tests. It lies where the users of
@@ -22,13 +22,12 @@ var theInit = sync.OnceValues(func() (string, error) {
 	if p := os.Getenv("SKERRY_TEST_INIT"); p != "" {
 		return p, nil
 	}
-	out := filepath.Join(testDir, "skerry-init")
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", out, "github.com/skerry-run/skerry/cmd/skerry-init")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if text, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build skerry-init: %w\n%s", err, text)
-	}
-	return out, nil
+	return filepath.Join(testDir, "skerry-init"), testbuild.Programs(testDir, "skerry-init")
+})
+
+// theProgram is skerry, built once for all tests.
+var theProgram = sync.OnceValues(func() (string, error) {
+	return filepath.Join(testDir, "skerry"), testbuild.Programs(testDir, "skerry")
 })
 
 // testDir is passable by every user, which t.TempDir is not.

@@ -6,6 +6,8 @@ import (
 	"os"
 	"os/exec"
 	"testing"
+
+	"github.com/skerry-run/skerry/internal/testbuild"
 )
 
 // binaries builds skerry and skerry-init and gives the folder they are in.
@@ -22,10 +24,8 @@ func binaries(t *testing.T) string {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", dir+"/", ".", "../skerry-init")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
+	if err := testbuild.Programs(dir, "skerry", "skerry-init"); err != nil {
+		t.Fatal(err)
 	}
 	return dir
 }

@@ -22,6 +22,7 @@ import (
 
 	"github.com/skerry-run/skerry"
 	"github.com/skerry-run/skerry/internal/control"
+	"github.com/skerry-run/skerry/internal/testbuild"
 )
 
 // realInit is skerry-init as PID 1 of a bubblewrap sandbox, and the
@@ -59,10 +60,8 @@ var buildInit = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	binary := filepath.Join(dir, "skerry-init")
-	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", binary, "../../cmd/skerry-init")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build skerry-init: %w\n%s", err, out)
+	if err := testbuild.Programs(dir, "skerry-init"); err != nil {
+		return "", err
 	}
 	return binary, os.Chmod(binary, 0o111)
 })

@@ -26,6 +26,7 @@ import (
 
 	"github.com/skerry-run/skerry/internal/control"
 	pb "github.com/skerry-run/skerry/internal/initproto"
+	"github.com/skerry-run/skerry/internal/testbuild"
 )
 
 // initBinary is skerry-init as it is shipped, built once for all tests.
@@ -50,10 +51,8 @@ func buildAndRun(m *testing.M) (int, error) {
 		return 0, err
 	}
 	initBinary = filepath.Join(dir, "skerry-init")
-	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", initBinary, "../../cmd/skerry-init")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return 0, fmt.Errorf("build skerry-init: %w\n%s", err, out)
+	if err := testbuild.Programs(dir, "skerry-init"); err != nil {
+		return 0, err
 	}
 	if err := os.Chmod(initBinary, 0o111); err != nil {
 		return 0, err
