@@ -131,6 +131,10 @@ func (j *job) state() string {
 	if j.waiting {
 		return fmt.Sprintf("%s (wait for another process, %.0f s)", j.name, seconds)
 	}
+	if j.last == "" {
+		// What was compiled before is only linked, of which nothing is heard.
+		return fmt.Sprintf("%s (%.0f s)", j.name, seconds)
+	}
 	return fmt.Sprintf("%s (%.0f s, %d packages, %s)", j.name, seconds, j.packages, j.last)
 }
 

@@ -15,6 +15,7 @@ func TestLongBuildIsNeverSilent(t *testing.T) {
 		p := newProgress(&log)
 		slow, other := p.job("slow"), p.job("other")
 		slow.begin(goTool{version: "go1.26"})
+		time.Sleep(heartbeat + time.Second)
 		slow.heard("example.com/a")
 		slow.heard("example.com/b")
 		other.wait()
@@ -30,11 +31,12 @@ func TestLongBuildIsNeverSilent(t *testing.T) {
 		got := strings.Split(strings.TrimSuffix(log.String(), "\n"), "\n")
 		want := []string{
 			"parts: slow: build it with go1.26 for ",
+			"parts: still at it: slow (15 s)",
 			"parts: other: another process is building it, wait for that",
-			"parts: still at it: slow (15 s, 2 packages, example.com/b), other (wait for another process, 15 s)",
-			"parts: still at it: slow (30 s, 2 packages, example.com/b), other (wait for another process, 30 s)",
-			"parts: still at it: slow (45 s, 2 packages, downloading example.com/c v1.0.0)",
-			"parts: slow: built in 46 s",
+			"parts: still at it: slow (30 s, 2 packages, example.com/b), other (wait for another process, 14 s)",
+			"parts: still at it: slow (45 s, 2 packages, example.com/b), other (wait for another process, 29 s)",
+			"parts: still at it: slow (60 s, 2 packages, downloading example.com/c v1.0.0)",
+			"parts: slow: built in 62 s",
 		}
 		if len(got) != len(want) {
 			t.Fatalf("the log has %d lines, want %d:\n%s", len(got), len(want), log.String())
