@@ -136,7 +136,7 @@ func TestOutputOfABackgroundChildIsKept(t *testing.T) {
 
 func TestCancelSaysWhy(t *testing.T) {
 	b := newBox(t, Config{Session: true})
-	r := sh("echo up; trap 'echo bye; exit 0' TERM; sleep 600 & wait")
+	r := sh("trap 'echo bye; exit 0' TERM; echo up; sleep 600 & wait")
 	b.start(r)
 	b.waitForOutput(r.Id, 3)
 	exit, err := b.Cancel(b.ctx(), &pb.CancelRequest{Id: r.Id, Reason: "not needed"})
