@@ -26,6 +26,7 @@ const (
 	Keeper  Type = "keeper"  // from the init: it has made a keeper (one file, a pidfd); to the init: the kernel will choose that before the init
 	Spool   Type = "spool"   // from the init: it wants an unlinked file; to the init: here it is (one file)
 	Hidden  Type = "hidden"  // to the init: so many bytes are in files without a name that it may not see, and it is time to measure
+	Memory  Type = "memory"  // to the init: so many bytes are in memory, where no control group counts
 	Expires Type = "expires" // from the init: when its time to live ends now
 	Ended   Type = "ended"   // from the init, the last message: why it ends
 )
@@ -34,7 +35,7 @@ const (
 type Message struct {
 	Type          Type   `json:"type"`
 	ExpiresUnixMS int64  `json:"expires_unix_ms,omitempty"`
-	Bytes         int64  `json:"bytes,omitempty"`  // with Hidden
+	Bytes         int64  `json:"bytes,omitempty"`  // with Hidden and Memory
 	Reason        string `json:"reason,omitempty"` // with Ended: "shutdown", "ttl", "idle" or "lifeline"
 }
 

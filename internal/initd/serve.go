@@ -89,6 +89,9 @@ func serve(configFD, controlFD int, listen string) error {
 	if s.watch != nil {
 		go s.watchWorkspace()
 	}
+	if s.memory != nil {
+		go s.watchMemory()
+	}
 	s.beginLife()
 	g := newGate()
 	srv := newGRPC(s, &service{Server: s, fileService: fileService{fs}})

@@ -34,9 +34,10 @@ type Server struct {
 	reaper  *reaper
 	nursery *nursery
 	usage   counters
-	watch   *watch      // nil when nothing is watched
-	line    *supervisor // nil without a control line
-	digests [32]byte    // key of the digests of requests
+	memory  *memoryWatch // nil when a control group keeps the limit
+	watch   *watch       // nil when nothing is watched
+	line    *supervisor  // nil without a control line
+	digests [32]byte     // key of the digests of requests
 	bootID  string
 	shell   shell
 	keys    keyring
@@ -63,6 +64,7 @@ func newServer(config Config, files skerry.Files, line *control.Line) *Server {
 		files:    files,
 		reaper:   newReaper(),
 		usage:    counters{config.CgroupRoot},
+		memory:   newMemoryWatch(config),
 		watch:    newWatch(config),
 		commands: map[string]*command{},
 		orphaned: make(chan struct{}, 1),

@@ -103,6 +103,7 @@ func (s *Server) launch(ctx context.Context, c *command, spec skerry.CommandSpec
 	}
 	go c.follow()
 	s.watch.started()
+	s.memory.started()
 	return nil
 }
 

@@ -63,6 +63,8 @@ func (v *supervisor) listen(accept func(net.Conn)) {
 			f.Close()
 		case m.Type == control.Hidden:
 			v.server.watch.told(m.Bytes)
+		case m.Type == control.Memory:
+			v.server.memory.told(m.Bytes)
 		case m.Type == control.Keeper:
 			v.keeperScored()
 		}

@@ -119,16 +119,9 @@ func (s *Server) watchWorkspace() {
 		for {
 			why := s.watch.overWith(s.watch.hidden.Swap(0))
 			if why != "" {
-				for _, c := range s.list() {
-					if !c.ended() {
-						c.endNow(stopReason{outcome: skerry.Evicted, reason: why})
-					}
-				}
+				s.endAll(stopReason{outcome: skerry.Evicted, reason: why})
 			}
 			busy := s.isBusy()
-			if !busy && why != "" {
-				_ = syscall.Kill(-1, syscall.SIGKILL) // keepers are made anew
-			}
 			select {
 			case <-time.After(s.watch.pause()):
 			case <-s.done:
@@ -137,6 +130,19 @@ func (s *Server) watchWorkspace() {
 			if !busy {
 				break
 			}
+		}
+	}
+}
+
+// endAll ends what takes too much: the commands, and when none runs, what they
+// left running.
+func (s *Server) endAll(why stopReason) {
+	if !s.isBusy() {
+		_ = syscall.Kill(-1, syscall.SIGKILL) // keepers are made anew
+	}
+	for _, c := range s.list() {
+		if !c.ended() {
+			c.endNow(why)
 		}
 	}
 }

@@ -178,6 +178,7 @@ func TestAttacksSucceedWithoutDefences(t *testing.T) {
 		"privileges":            {},
 		"disk":                  {args: []string{"4000000"}},
 		"memory":                {args: []string{"16000000"}},
+		"memory-shared":         {args: []string{"16000000"}},
 		"processes":             {args: []string{"30"}},
 		"host-files":            {flags: bindHost, args: []string{token, file}},
 		"host-shadow":           {},

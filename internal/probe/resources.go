@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -21,6 +22,7 @@ import (
 var resourceAttacks = []Attack{
 	{Name: "disk", Tries: "fill every writable place, with files and with unlinked files", Args: "BYTES", run: disk},
 	{Name: "memory", Tries: "hold more memory than the limit, in several processes", Args: "BYTES", run: memory},
+	{Name: "memory-shared", Tries: "hold more memory than the limit in files in memory that no limit of a process counts", Args: "BYTES", run: memoryShared},
 	{Name: "processes", Tries: "start more processes than the limit: a fork bomb of double forks", Args: "COUNT", Stays: true, run: processes},
 	{Name: "inotify", Tries: "take an inotify instance while a neighbour has taken all of its own", run: inotify},
 	{Name: "fork", Tries: "start a process while a neighbour has started all of its own", run: fork},
@@ -163,6 +165,7 @@ func memory(args []string) Finding {
 			return blocked("%d processes of %d MiB each could hold it, the next ended: %v", i, limit/hogs>>20, c.Wait())
 		}
 	}
+	time.Sleep(memoryReaction)
 	for i, c := range running {
 		// One that had told may have been ended for what a later one took.
 		if state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.Process.Pid)); err != nil || strings.Contains(string(state), ") Z ") {
@@ -170,6 +173,34 @@ func memory(args []string) Finding {
 		}
 	}
 	return open("%d processes held %d MiB in all", hogs, limit>>20)
+}
+
+// memoryReaction is how long what is held too much may be held: where no
+// control group counts memory it is measured from time to time.
+const memoryReaction = 3 * time.Second
+
+// memoryShared is ended, or it is open.
+func memoryShared(args []string) Finding {
+	limit, err := bytesArg(args)
+	if err != nil {
+		return unknown("%v", err)
+	}
+	block := make([]byte, 1<<20)
+	var held int64
+	for held < limit {
+		fd, err := unix.MemfdCreate("probe", unix.MFD_CLOEXEC)
+		if err != nil {
+			return unknown("%v", err)
+		}
+		defer unix.Close(fd)
+		n, err := unix.Write(fd, block)
+		held += int64(max(n, 0))
+		if err != nil {
+			return blocked("%v after %d MiB", err, held>>20)
+		}
+	}
+	time.Sleep(memoryReaction)
+	return open("held %d MiB for %v", held>>20, memoryReaction)
 }
 
 // holdMemory holds so many bytes and says so, until it is ended.

@@ -30,6 +30,8 @@ const (
 	// measuring stays a small part of the work.
 	hiddenPatience = 20
 
+	hiddenAtMost = time.Second
+
 	maxHiddenFiles = 1_000_000 // that are told apart
 	maxOpenFiles   = 16384     // descriptors of one process, which is the hard limit of user code
 	fileBlock      = 512       // bytes that stat counts in
@@ -73,8 +75,13 @@ func (s *supervisor) watchHidden(v boxes.Volume) {
 				return
 			}
 		}
-		pause = max(pause, hiddenPatience*time.Since(began))
+		pause = lookAgain(hiddenCheck, time.Since(began))
 	}
+}
+
+// lookAgain is the pause before the next look, when the last one took so long.
+func lookAgain(usual, took time.Duration) time.Duration {
+	return min(max(usual, hiddenPatience*took), hiddenAtMost)
 }
 
 // pids gives the processes of the sandbox but its init and bwrap.
@@ -139,6 +146,10 @@ func (h *hidden) bytes() (n int64) {
 
 func (h *hidden) process(pid int) {
 	h.mappings(pid)
+	h.openFiles(pid)
+}
+
+func (h *hidden) openFiles(pid int) {
 	tasks, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
 	for _, t := range tasks { // a thread may have files of its own
 		dir, err := os.Open(fmt.Sprintf("/proc/%d/task/%s/fd", pid, t.Name()))
@@ -233,15 +244,22 @@ func (h *hidden) mappings(pid int) {
 		if !strings.HasSuffix(line, " (deleted)") {
 			continue
 		}
-		var from, to, offset uint64
-		var major, minor uint32
-		var inode uint64
-		var rights string
-		if n, _ := fmt.Sscanf(line, "%x-%x %s %x %x:%x %d", &from, &to, &rights, &offset, &major, &minor, &inode); n != 7 {
-			continue
-		}
-		if dev := unix.Mkdev(major, minor); h.devices[dev] {
-			h.atLeast([2]uint64{dev, inode}, int64(offset+to-from))
+		if m, ok := parseMapping(line); ok && h.devices[m.device] {
+			h.atLeast([2]uint64{m.device, m.inode}, m.end)
 		}
 	}
+}
+
+// mapping is a line of maps.
+type mapping struct {
+	device, inode uint64
+	end           int64 // in the file
+}
+
+func parseMapping(line string) (mapping, bool) {
+	var from, to, offset, inode uint64
+	var major, minor uint32
+	var rights string
+	n, _ := fmt.Sscanf(line, "%x-%x %s %x %x:%x %d", &from, &to, &rights, &offset, &major, &minor, &inode)
+	return mapping{unix.Mkdev(major, minor), inode, int64(offset + to - from)}, n == 7
 }

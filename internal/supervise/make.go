@@ -270,7 +270,7 @@ func (s *supervisor) initConfig(layout bwrap.Layout) initconfig.Config {
 	} else if r.Retention > 0 {
 		c.IdleMS = max(1, r.Retention.Milliseconds())
 	}
-	if s.group == nil || slices.Contains(s.group.Missing, cgroups.Memory) {
+	if !s.countsMemory() {
 		c.DataBytes = r.Limits.MemoryBytes
 	}
 	return c
@@ -331,7 +331,7 @@ func Warnings(missing []string) []string {
 	for _, c := range missing {
 		switch c {
 		case cgroups.Memory:
-			out = append(out, "the memory limit holds for each process, not for all together: no memory control group is permitted here")
+			out = append(out, "the kernel keeps the memory limit for each process alone; for all together it is measured four times a second, and can be passed meanwhile: no memory control group is permitted here")
 		case cgroups.CPU:
 			out = append(out, "the cpu limit is not enforced: no cpu control group is permitted here")
 		case cgroups.PIDs:

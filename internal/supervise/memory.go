@@ -5,14 +5,21 @@ package supervise
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/skerry-run/skerry/internal/cgroups"
 	"github.com/skerry-run/skerry/internal/control"
 )
+
+// countsMemory says whether a control group keeps the memory limit.
+func (s *supervisor) countsMemory() bool {
+	return s.group != nil && !slices.Contains(s.group.Missing, cgroups.Memory)
+}
 
 // countOOMs looks at the counter of kills for memory, so that an earlier kill
 // is not taken for the cause of a later death.

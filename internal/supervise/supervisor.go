@@ -179,6 +179,9 @@ func (s *supervisor) keep() (reason string, err error) {
 		s.listen()
 	}()
 	s.armExpiry(s.order.Record.Expires)
+	if !s.countsMemory() {
+		go s.watchMemory()
+	}
 	if s.volume != nil {
 		go s.watchHidden(*s.volume)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/skerry-run/skerry"
@@ -29,9 +30,9 @@ func (v *verifier) start(ctx context.Context, box skerry.Sandbox, a probe.Attack
 		return f
 	}
 	switch {
-	case a.Name == "memory" && exit.Outcome == skerry.OOM:
-		return probe.Finding{Verdict: probe.Blocked, Detail: "the kernel ended it: " + exit.Reason}
-	case a.Name == "memory" && exit.Outcome == skerry.Exited:
+	case strings.HasPrefix(a.Name, "memory") && exit.Outcome == skerry.OOM:
+		return probe.Finding{Verdict: probe.Blocked, Detail: "it was ended: " + exit.Reason}
+	case strings.HasPrefix(a.Name, "memory") && exit.Outcome == skerry.Exited:
 		return probe.Finding{Verdict: probe.Unknown, Detail: "it ended without a word, and not for memory"}
 	}
 	return probe.Finding{Verdict: probe.Unknown, Detail: fmt.Sprintf("it ended without a word: %s %s", exit.Outcome, exit.Reason)}

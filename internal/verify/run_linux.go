@@ -190,7 +190,7 @@ func (v *verifier) args(name string) (args []string, why string) {
 		return append([]string{h.token}, h.unix...), ""
 	case "disk":
 		return []string{fmt.Sprint(2 * (limits.WorkspaceBytes + limits.TmpBytes + limits.ShmBytes))}, ""
-	case "memory":
+	case "memory", "memory-shared":
 		return []string{fmt.Sprint(2 * limits.MemoryBytes)}, ""
 	case "processes":
 		return []string{fmt.Sprint(2 * (limits.PIDs + taskReserve))}, ""
