@@ -141,7 +141,8 @@ func (n *node) addField(file string, v *ast.MappingValueNode, depth int) error {
 
 // atLine is an error about a place in the file.
 func atLine(file string, line int, format string, args ...any) *skerry.Error {
-	return skerry.Errorf(skerry.Invalid, fmt.Sprintf("%s:%d", file, line), format, args...)
+	return skerry.Errorf(skerry.Invalid, fmt.Sprintf("%s:%d", file, line), format, args...).
+		WithHint("docs/cli.md has an example and lists the settings")
 }
 
 // unknownKey names the nearest key that exists.
