@@ -78,7 +78,11 @@ func newWorld(t *testing.T) world {
 		if err != nil {
 			t.Error(err)
 		}
-		for _, l := range []net.Listener{l, dns} {
+		listeners := []net.Listener{l, dns}
+		if hasIPv6() {
+			listeners = append(listeners, beWorld6(t, l.Addr().(*net.TCPAddr).Port))
+		}
+		for _, l := range listeners {
 			go serve(l)
 			defer l.Close()
 		}
@@ -95,23 +99,32 @@ func newWorld(t *testing.T) world {
 	must(t, "ip", "addr", "add", "45.0.0.1/24", "dev", "up0")
 	must(t, "ip", "link", "set", "up0", "up")
 	must(t, "ip", "route", "add", "default", "via", "45.0.0.2")
+	if hasIPv6() {
+		beMachine6(t)
+	}
 	connected <- struct{}{}
 	w := world{port: <-port}
 	for _, a := range append(append([]string{}, public...), forbidden...) {
-		// The control: what must be closed to a sandbox is open here.
-		for tries := 0; ; tries++ {
-			c, err := net.DialTimeout("tcp4", fmt.Sprintf("%s:%d", a, w.port), 5*time.Second)
-			if err == nil {
-				c.Close()
-				break
-			}
-			if tries == 20 {
-				t.Fatalf("the listener at %s is not up: %v", a, err)
-			}
-			time.Sleep(20 * time.Millisecond) // the link comes up
-		}
+		answers(t, fmt.Sprintf("%s:%d", a, w.port))
 	}
 	return w
+}
+
+// answers is the control: what must be closed to a sandbox is open to the
+// machine.
+func answers(t *testing.T, addr string) {
+	t.Helper()
+	for tries := 0; ; tries++ {
+		c, err := net.DialTimeout("tcp", addr, 5*time.Second)
+		if err == nil {
+			c.Close()
+			return
+		}
+		if tries == 20 {
+			t.Fatalf("the listener at %s is not up: %v", addr, err)
+		}
+		time.Sleep(20 * time.Millisecond) // the link comes up
+	}
 }
 
 func serve(l net.Listener) {
@@ -389,6 +402,7 @@ const reachProgram = `
 import socket, threading, json, sys
 def go(t):
     a, p = t.rsplit(':', 1)
+    a = a.strip('[]')
     try:
         c = socket.create_connection((a, int(p)), 3)
         c.settimeout(3)
