@@ -197,7 +197,8 @@ func (f Filter) Matches(r Ref) bool {
 type DeleteOptions struct {
 	Purge bool // also the files of a persistent session
 	// Ended is how a run's command ended, for the note that Remember keeps;
-	// nil when it is not known.
+	// nil when it is not known. With it Delete lets other callers who follow
+	// the run read what is left, for some seconds and while they do read.
 	Ended *Exit
 }
 

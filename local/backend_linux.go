@@ -292,6 +292,9 @@ func (b *Backend) Delete(ctx context.Context, ref skerry.Ref, opts skerry.Delete
 	}
 	key := ref.Key()
 	defer b.reap()
+	if opts.Ended != nil {
+		b.letFollowersFinish(ctx, key)
+	}
 	found, err := b.end(ctx, key)
 	if err != nil {
 		return skerry.Errorf(skerry.Unavailable, op, "%s %q: %w", ref.Kind, ref.Name, err)

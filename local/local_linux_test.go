@@ -39,6 +39,8 @@ func TestMain(m *testing.M) {
 		beClient()
 	case "session":
 		beSessionMaker()
+	case "follow":
+		beFollower()
 	case "reach":
 		beReacher()
 	}

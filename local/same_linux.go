@@ -1,8 +1,10 @@
 package local
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/skerry-run/skerry"
 	"github.com/skerry-run/skerry/internal/boxes"
@@ -33,6 +35,32 @@ func (b *Backend) sameRun(record boxes.Record, err error) error {
 		return expired(opCreate, "has been", note).WithOutcome(skerry.Refused)
 	}
 	return err
+}
+
+const (
+	// followersPatience is how long a follower of a run may take nothing before
+	// the run is removed all the same, and followersLimit how long all of them
+	// may keep it.
+	followersPatience = 2 * time.Second
+	followersLimit    = 10 * time.Second
+)
+
+// letFollowersFinish waits until those who follow a run that has ended have read
+// the rest of its output and its artifacts. It gives up on those who do not
+// read, and on an init that does not answer.
+func (b *Backend) letFollowersFinish(ctx context.Context, key string) {
+	record, alive, err := b.dirs.Find(key)
+	if err != nil || !alive || record.Digest == "" || b.dirs.Ending(key) {
+		return // nobody could have followed it
+	}
+	ctx, cancel := context.WithTimeout(ctx, followersLimit)
+	defer cancel()
+	s, err := b.attach(ctx, record)
+	if err != nil {
+		return // it has ended by itself
+	}
+	defer s.Close()
+	_ = s.Drain(ctx, followersPatience) // what it can't do must not keep the run from being removed
 }
 
 func same(a, b string) bool { return a != "" && a == b }

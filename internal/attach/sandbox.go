@@ -182,6 +182,16 @@ func (s *Sandbox) Extend(ctx context.Context, ttl time.Duration) error {
 	return nil
 }
 
+// Drain returns when no other client is attached, or when none of them has taken
+// a byte for as long as patience, which is at most skerry.MaxDuration.
+func (s *Sandbox) Drain(ctx context.Context, patience time.Duration) error {
+	const op = "wait for other clients"
+	return s.retry(ctx, op, func(ctx context.Context, l *link) error {
+		_, err := l.client.Drain(ctx, &pb.DrainRequest{PatienceMs: milliseconds(patience)})
+		return err
+	})
+}
+
 // Shutdown ends every command and then the init. It returns nil when the init
 // said so, or when Config.Lost knows that the sandbox is gone.
 func (s *Sandbox) Shutdown(ctx context.Context) error {

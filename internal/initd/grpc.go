@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -79,6 +80,13 @@ type clientConn struct {
 	session *clientSession
 	once    sync.Once
 	closed  func()
+	taken   *atomic.Int64
+}
+
+func (c *clientConn) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	c.taken.Add(int64(n))
+	return n, err
 }
 
 func (c *clientConn) Close() error {
@@ -170,7 +178,7 @@ func (s *Server) admit(g *gate, c net.Conn, proved bool) {
 	if u, ok := c.(*net.UnixConn); ok {
 		_ = u.SetWriteBuffer(socketBytes) // less is only slower
 	}
-	cc := &clientConn{Conn: c, session: &clientSession{proved: proved}, closed: s.clientGone}
+	cc := &clientConn{Conn: c, session: &clientSession{proved: proved}, closed: s.clientGone, taken: &s.taken}
 	select {
 	case g.conns <- cc:
 	case <-g.done:

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/skerry-run/skerry"
@@ -41,6 +42,7 @@ type Server struct {
 	bootID  string
 	shell   shell
 	keys    keyring
+	taken   atomic.Int64 // bytes that the clients took, all together
 
 	mu       sync.Mutex
 	commands map[string]*command

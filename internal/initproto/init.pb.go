@@ -1405,6 +1405,50 @@ func (x *ResizeRequest) GetSize() *TerminalSize {
 	return nil
 }
 
+type DrainRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	PatienceMs    int64                  `protobuf:"varint,1,opt,name=patience_ms,json=patienceMs,proto3" json:"patience_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DrainRequest) Reset() {
+	*x = DrainRequest{}
+	mi := &file_init_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DrainRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DrainRequest) ProtoMessage() {}
+
+func (x *DrainRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_init_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
+func (*DrainRequest) Descriptor() ([]byte, []int) {
+	return file_init_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *DrainRequest) GetPatienceMs() int64 {
+	if x != nil {
+		return x.PatienceMs
+	}
+	return 0
+}
+
 type ExtendRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	TtlMs         int64                  `protobuf:"varint,1,opt,name=ttl_ms,json=ttlMs,proto3" json:"ttl_ms,omitempty"`
@@ -1414,7 +1458,7 @@ type ExtendRequest struct {
 
 func (x *ExtendRequest) Reset() {
 	*x = ExtendRequest{}
-	mi := &file_init_proto_msgTypes[21]
+	mi := &file_init_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1426,7 +1470,7 @@ func (x *ExtendRequest) String() string {
 func (*ExtendRequest) ProtoMessage() {}
 
 func (x *ExtendRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_init_proto_msgTypes[21]
+	mi := &file_init_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1439,7 +1483,7 @@ func (x *ExtendRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExtendRequest.ProtoReflect.Descriptor instead.
 func (*ExtendRequest) Descriptor() ([]byte, []int) {
-	return file_init_proto_rawDescGZIP(), []int{21}
+	return file_init_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ExtendRequest) GetTtlMs() int64 {
@@ -1458,7 +1502,7 @@ type ExtendReply struct {
 
 func (x *ExtendReply) Reset() {
 	*x = ExtendReply{}
-	mi := &file_init_proto_msgTypes[22]
+	mi := &file_init_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1470,7 +1514,7 @@ func (x *ExtendReply) String() string {
 func (*ExtendReply) ProtoMessage() {}
 
 func (x *ExtendReply) ProtoReflect() protoreflect.Message {
-	mi := &file_init_proto_msgTypes[22]
+	mi := &file_init_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1483,7 +1527,7 @@ func (x *ExtendReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExtendReply.ProtoReflect.Descriptor instead.
 func (*ExtendReply) Descriptor() ([]byte, []int) {
-	return file_init_proto_rawDescGZIP(), []int{22}
+	return file_init_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ExtendReply) GetRemainingMs() int64 {
@@ -1502,7 +1546,7 @@ type PathRequest struct {
 
 func (x *PathRequest) Reset() {
 	*x = PathRequest{}
-	mi := &file_init_proto_msgTypes[23]
+	mi := &file_init_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1514,7 +1558,7 @@ func (x *PathRequest) String() string {
 func (*PathRequest) ProtoMessage() {}
 
 func (x *PathRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_init_proto_msgTypes[23]
+	mi := &file_init_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1527,7 +1571,7 @@ func (x *PathRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PathRequest.ProtoReflect.Descriptor instead.
 func (*PathRequest) Descriptor() ([]byte, []int) {
-	return file_init_proto_rawDescGZIP(), []int{23}
+	return file_init_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *PathRequest) GetPath() []byte {
@@ -1547,7 +1591,7 @@ type MoveRequest struct {
 
 func (x *MoveRequest) Reset() {
 	*x = MoveRequest{}
-	mi := &file_init_proto_msgTypes[24]
+	mi := &file_init_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1559,7 +1603,7 @@ func (x *MoveRequest) String() string {
 func (*MoveRequest) ProtoMessage() {}
 
 func (x *MoveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_init_proto_msgTypes[24]
+	mi := &file_init_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1572,7 +1616,7 @@ func (x *MoveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MoveRequest.ProtoReflect.Descriptor instead.
 func (*MoveRequest) Descriptor() ([]byte, []int) {
-	return file_init_proto_rawDescGZIP(), []int{24}
+	return file_init_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *MoveRequest) GetFrom() []byte {
@@ -1599,7 +1643,7 @@ type RemoveRequest struct {
 
 func (x *RemoveRequest) Reset() {
 	*x = RemoveRequest{}
-	mi := &file_init_proto_msgTypes[25]
+	mi := &file_init_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1611,7 +1655,7 @@ func (x *RemoveRequest) String() string {
 func (*RemoveRequest) ProtoMessage() {}
 
 func (x *RemoveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_init_proto_msgTypes[25]
+	mi := &file_init_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1624,7 +1668,7 @@ func (x *RemoveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveRequest.ProtoReflect.Descriptor instead.
 func (*RemoveRequest) Descriptor() ([]byte, []int) {
-	return file_init_proto_rawDescGZIP(), []int{25}
+	return file_init_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *RemoveRequest) GetPath() []byte {
@@ -1656,7 +1700,7 @@ type FileInfo struct {
 
 func (x *FileInfo) Reset() {
 	*x = FileInfo{}
-	mi := &file_init_proto_msgTypes[26]
+	mi := &file_init_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1668,7 +1712,7 @@ func (x *FileInfo) String() string {
 func (*FileInfo) ProtoMessage() {}
 
 func (x *FileInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_init_proto_msgTypes[26]
+	mi := &file_init_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1681,7 +1725,7 @@ func (x *FileInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileInfo.ProtoReflect.Descriptor instead.
 func (*FileInfo) Descriptor() ([]byte, []int) {
-	return file_init_proto_rawDescGZIP(), []int{26}
+	return file_init_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *FileInfo) GetPath() []byte {
@@ -1744,7 +1788,7 @@ type ReadFileRequest struct {
 
 func (x *ReadFileRequest) Reset() {
 	*x = ReadFileRequest{}
-	mi := &file_init_proto_msgTypes[27]
+	mi := &file_init_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1756,7 +1800,7 @@ func (x *ReadFileRequest) String() string {
 func (*ReadFileRequest) ProtoMessage() {}
 
 func (x *ReadFileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_init_proto_msgTypes[27]
+	mi := &file_init_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1769,7 +1813,7 @@ func (x *ReadFileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadFileRequest.ProtoReflect.Descriptor instead.
 func (*ReadFileRequest) Descriptor() ([]byte, []int) {
-	return file_init_proto_rawDescGZIP(), []int{27}
+	return file_init_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ReadFileRequest) GetPath() []byte {
@@ -1803,7 +1847,7 @@ type FileChunk struct {
 
 func (x *FileChunk) Reset() {
 	*x = FileChunk{}
-	mi := &file_init_proto_msgTypes[28]
+	mi := &file_init_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1815,7 +1859,7 @@ func (x *FileChunk) String() string {
 func (*FileChunk) ProtoMessage() {}
 
 func (x *FileChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_init_proto_msgTypes[28]
+	mi := &file_init_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1828,7 +1872,7 @@ func (x *FileChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileChunk.ProtoReflect.Descriptor instead.
 func (*FileChunk) Descriptor() ([]byte, []int) {
-	return file_init_proto_rawDescGZIP(), []int{28}
+	return file_init_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *FileChunk) GetInfo() *FileInfo {
@@ -1858,7 +1902,7 @@ type WriteFileRequest struct {
 
 func (x *WriteFileRequest) Reset() {
 	*x = WriteFileRequest{}
-	mi := &file_init_proto_msgTypes[29]
+	mi := &file_init_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1870,7 +1914,7 @@ func (x *WriteFileRequest) String() string {
 func (*WriteFileRequest) ProtoMessage() {}
 
 func (x *WriteFileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_init_proto_msgTypes[29]
+	mi := &file_init_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1883,7 +1927,7 @@ func (x *WriteFileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteFileRequest.ProtoReflect.Descriptor instead.
 func (*WriteFileRequest) Descriptor() ([]byte, []int) {
-	return file_init_proto_rawDescGZIP(), []int{29}
+	return file_init_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *WriteFileRequest) GetPath() []byte {
@@ -1932,7 +1976,7 @@ type ListFilesRequest struct {
 
 func (x *ListFilesRequest) Reset() {
 	*x = ListFilesRequest{}
-	mi := &file_init_proto_msgTypes[30]
+	mi := &file_init_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1944,7 +1988,7 @@ func (x *ListFilesRequest) String() string {
 func (*ListFilesRequest) ProtoMessage() {}
 
 func (x *ListFilesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_init_proto_msgTypes[30]
+	mi := &file_init_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1957,7 +2001,7 @@ func (x *ListFilesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFilesRequest.ProtoReflect.Descriptor instead.
 func (*ListFilesRequest) Descriptor() ([]byte, []int) {
-	return file_init_proto_rawDescGZIP(), []int{30}
+	return file_init_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ListFilesRequest) GetPath() []byte {
@@ -1990,7 +2034,7 @@ type ListFilesReply struct {
 
 func (x *ListFilesReply) Reset() {
 	*x = ListFilesReply{}
-	mi := &file_init_proto_msgTypes[31]
+	mi := &file_init_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2002,7 +2046,7 @@ func (x *ListFilesReply) String() string {
 func (*ListFilesReply) ProtoMessage() {}
 
 func (x *ListFilesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_init_proto_msgTypes[31]
+	mi := &file_init_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2015,7 +2059,7 @@ func (x *ListFilesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFilesReply.ProtoReflect.Descriptor instead.
 func (*ListFilesReply) Descriptor() ([]byte, []int) {
-	return file_init_proto_rawDescGZIP(), []int{31}
+	return file_init_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ListFilesReply) GetFiles() []*FileInfo {
@@ -2036,7 +2080,7 @@ type GlobRequest struct {
 
 func (x *GlobRequest) Reset() {
 	*x = GlobRequest{}
-	mi := &file_init_proto_msgTypes[32]
+	mi := &file_init_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2048,7 +2092,7 @@ func (x *GlobRequest) String() string {
 func (*GlobRequest) ProtoMessage() {}
 
 func (x *GlobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_init_proto_msgTypes[32]
+	mi := &file_init_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2061,7 +2105,7 @@ func (x *GlobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GlobRequest.ProtoReflect.Descriptor instead.
 func (*GlobRequest) Descriptor() ([]byte, []int) {
-	return file_init_proto_rawDescGZIP(), []int{32}
+	return file_init_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *GlobRequest) GetDir() []byte {
@@ -2095,7 +2139,7 @@ type GlobReply struct {
 
 func (x *GlobReply) Reset() {
 	*x = GlobReply{}
-	mi := &file_init_proto_msgTypes[33]
+	mi := &file_init_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2107,7 +2151,7 @@ func (x *GlobReply) String() string {
 func (*GlobReply) ProtoMessage() {}
 
 func (x *GlobReply) ProtoReflect() protoreflect.Message {
-	mi := &file_init_proto_msgTypes[33]
+	mi := &file_init_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2120,7 +2164,7 @@ func (x *GlobReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GlobReply.ProtoReflect.Descriptor instead.
 func (*GlobReply) Descriptor() ([]byte, []int) {
-	return file_init_proto_rawDescGZIP(), []int{33}
+	return file_init_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *GlobReply) GetPaths() [][]byte {
@@ -2151,7 +2195,7 @@ type GrepRequest struct {
 
 func (x *GrepRequest) Reset() {
 	*x = GrepRequest{}
-	mi := &file_init_proto_msgTypes[34]
+	mi := &file_init_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2163,7 +2207,7 @@ func (x *GrepRequest) String() string {
 func (*GrepRequest) ProtoMessage() {}
 
 func (x *GrepRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_init_proto_msgTypes[34]
+	mi := &file_init_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2176,7 +2220,7 @@ func (x *GrepRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrepRequest.ProtoReflect.Descriptor instead.
 func (*GrepRequest) Descriptor() ([]byte, []int) {
-	return file_init_proto_rawDescGZIP(), []int{34}
+	return file_init_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *GrepRequest) GetPattern() string {
@@ -2232,7 +2276,7 @@ type GrepMatch struct {
 
 func (x *GrepMatch) Reset() {
 	*x = GrepMatch{}
-	mi := &file_init_proto_msgTypes[35]
+	mi := &file_init_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2244,7 +2288,7 @@ func (x *GrepMatch) String() string {
 func (*GrepMatch) ProtoMessage() {}
 
 func (x *GrepMatch) ProtoReflect() protoreflect.Message {
-	mi := &file_init_proto_msgTypes[35]
+	mi := &file_init_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2257,7 +2301,7 @@ func (x *GrepMatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrepMatch.ProtoReflect.Descriptor instead.
 func (*GrepMatch) Descriptor() ([]byte, []int) {
-	return file_init_proto_rawDescGZIP(), []int{35}
+	return file_init_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *GrepMatch) GetPath() []byte {
@@ -2291,7 +2335,7 @@ type GrepReply struct {
 
 func (x *GrepReply) Reset() {
 	*x = GrepReply{}
-	mi := &file_init_proto_msgTypes[36]
+	mi := &file_init_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2303,7 +2347,7 @@ func (x *GrepReply) String() string {
 func (*GrepReply) ProtoMessage() {}
 
 func (x *GrepReply) ProtoReflect() protoreflect.Message {
-	mi := &file_init_proto_msgTypes[36]
+	mi := &file_init_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2316,7 +2360,7 @@ func (x *GrepReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrepReply.ProtoReflect.Descriptor instead.
 func (*GrepReply) Descriptor() ([]byte, []int) {
-	return file_init_proto_rawDescGZIP(), []int{36}
+	return file_init_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *GrepReply) GetMatches() []*GrepMatch {
@@ -2344,7 +2388,7 @@ type TarInRequest struct {
 
 func (x *TarInRequest) Reset() {
 	*x = TarInRequest{}
-	mi := &file_init_proto_msgTypes[37]
+	mi := &file_init_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2356,7 +2400,7 @@ func (x *TarInRequest) String() string {
 func (*TarInRequest) ProtoMessage() {}
 
 func (x *TarInRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_init_proto_msgTypes[37]
+	mi := &file_init_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2369,7 +2413,7 @@ func (x *TarInRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TarInRequest.ProtoReflect.Descriptor instead.
 func (*TarInRequest) Descriptor() ([]byte, []int) {
-	return file_init_proto_rawDescGZIP(), []int{37}
+	return file_init_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *TarInRequest) GetDir() []byte {
@@ -2404,7 +2448,7 @@ type TarReply struct {
 
 func (x *TarReply) Reset() {
 	*x = TarReply{}
-	mi := &file_init_proto_msgTypes[38]
+	mi := &file_init_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2416,7 +2460,7 @@ func (x *TarReply) String() string {
 func (*TarReply) ProtoMessage() {}
 
 func (x *TarReply) ProtoReflect() protoreflect.Message {
-	mi := &file_init_proto_msgTypes[38]
+	mi := &file_init_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2429,7 +2473,7 @@ func (x *TarReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TarReply.ProtoReflect.Descriptor instead.
 func (*TarReply) Descriptor() ([]byte, []int) {
-	return file_init_proto_rawDescGZIP(), []int{38}
+	return file_init_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *TarReply) GetFiles() int64 {
@@ -2463,7 +2507,7 @@ type TarOutReply struct {
 
 func (x *TarOutReply) Reset() {
 	*x = TarOutReply{}
-	mi := &file_init_proto_msgTypes[39]
+	mi := &file_init_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2475,7 +2519,7 @@ func (x *TarOutReply) String() string {
 func (*TarOutReply) ProtoMessage() {}
 
 func (x *TarOutReply) ProtoReflect() protoreflect.Message {
-	mi := &file_init_proto_msgTypes[39]
+	mi := &file_init_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2488,7 +2532,7 @@ func (x *TarOutReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TarOutReply.ProtoReflect.Descriptor instead.
 func (*TarOutReply) Descriptor() ([]byte, []int) {
-	return file_init_proto_rawDescGZIP(), []int{39}
+	return file_init_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *TarOutReply) GetData() []byte {
@@ -2517,7 +2561,7 @@ type ErrorDetail struct {
 
 func (x *ErrorDetail) Reset() {
 	*x = ErrorDetail{}
-	mi := &file_init_proto_msgTypes[40]
+	mi := &file_init_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2529,7 +2573,7 @@ func (x *ErrorDetail) String() string {
 func (*ErrorDetail) ProtoMessage() {}
 
 func (x *ErrorDetail) ProtoReflect() protoreflect.Message {
-	mi := &file_init_proto_msgTypes[40]
+	mi := &file_init_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2542,7 +2586,7 @@ func (x *ErrorDetail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorDetail.ProtoReflect.Descriptor instead.
 func (*ErrorDetail) Descriptor() ([]byte, []int) {
-	return file_init_proto_rawDescGZIP(), []int{40}
+	return file_init_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ErrorDetail) GetKind() string {
@@ -2687,7 +2731,10 @@ const file_init_proto_rawDesc = "" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"Q\n" +
 	"\rResizeRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x120\n" +
-	"\x04size\x18\x02 \x01(\v2\x1c.skerry.init.v1.TerminalSizeR\x04size\"&\n" +
+	"\x04size\x18\x02 \x01(\v2\x1c.skerry.init.v1.TerminalSizeR\x04size\"/\n" +
+	"\fDrainRequest\x12\x1f\n" +
+	"\vpatience_ms\x18\x01 \x01(\x03R\n" +
+	"patienceMs\"&\n" +
 	"\rExtendRequest\x12\x15\n" +
 	"\x06ttl_ms\x18\x01 \x01(\x03R\x05ttlMs\"0\n" +
 	"\vExtendReply\x12!\n" +
@@ -2763,7 +2810,7 @@ const file_init_proto_rawDesc = "" +
 	"\vErrorDetail\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04hint\x18\x02 \x01(\tR\x04hint\x12\x18\n" +
-	"\aoutcome\x18\x03 \x01(\tR\aoutcome2\xd6\r\n" +
+	"\aoutcome\x18\x03 \x01(\tR\aoutcome2\x94\x0e\n" +
 	"\x04Init\x12A\n" +
 	"\x05Hello\x12\x1c.skerry.init.v1.HelloRequest\x1a\x1a.skerry.init.v1.HelloReply\x12A\n" +
 	"\x05Prove\x12\x1c.skerry.init.v1.ProveRequest\x1a\x1a.skerry.init.v1.ProveReply\x12A\n" +
@@ -2778,7 +2825,8 @@ const file_init_proto_rawDesc = "" +
 	"\bCommands\x12\x15.skerry.init.v1.Empty\x1a\x1d.skerry.init.v1.CommandsReply\x12B\n" +
 	"\aCommand\x12\x1a.skerry.init.v1.CommandRef\x1a\x1b.skerry.init.v1.CommandInfo\x129\n" +
 	"\tReadUsage\x12\x15.skerry.init.v1.Empty\x1a\x15.skerry.init.v1.Usage\x12D\n" +
-	"\x06Extend\x12\x1d.skerry.init.v1.ExtendRequest\x1a\x1b.skerry.init.v1.ExtendReply\x128\n" +
+	"\x06Extend\x12\x1d.skerry.init.v1.ExtendRequest\x1a\x1b.skerry.init.v1.ExtendReply\x12<\n" +
+	"\x05Drain\x12\x1c.skerry.init.v1.DrainRequest\x1a\x15.skerry.init.v1.Empty\x128\n" +
 	"\bShutdown\x12\x15.skerry.init.v1.Empty\x1a\x15.skerry.init.v1.Empty\x12H\n" +
 	"\bReadFile\x12\x1f.skerry.init.v1.ReadFileRequest\x1a\x19.skerry.init.v1.FileChunk0\x01\x12I\n" +
 	"\tWriteFile\x12 .skerry.init.v1.WriteFileRequest\x1a\x18.skerry.init.v1.FileInfo(\x01\x12M\n" +
@@ -2805,7 +2853,7 @@ func file_init_proto_rawDescGZIP() []byte {
 	return file_init_proto_rawDescData
 }
 
-var file_init_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
+var file_init_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
 var file_init_proto_goTypes = []any{
 	(*Empty)(nil),            // 0: skerry.init.v1.Empty
 	(*HelloRequest)(nil),     // 1: skerry.init.v1.HelloRequest
@@ -2828,26 +2876,27 @@ var file_init_proto_goTypes = []any{
 	(*SignalRequest)(nil),    // 18: skerry.init.v1.SignalRequest
 	(*CancelRequest)(nil),    // 19: skerry.init.v1.CancelRequest
 	(*ResizeRequest)(nil),    // 20: skerry.init.v1.ResizeRequest
-	(*ExtendRequest)(nil),    // 21: skerry.init.v1.ExtendRequest
-	(*ExtendReply)(nil),      // 22: skerry.init.v1.ExtendReply
-	(*PathRequest)(nil),      // 23: skerry.init.v1.PathRequest
-	(*MoveRequest)(nil),      // 24: skerry.init.v1.MoveRequest
-	(*RemoveRequest)(nil),    // 25: skerry.init.v1.RemoveRequest
-	(*FileInfo)(nil),         // 26: skerry.init.v1.FileInfo
-	(*ReadFileRequest)(nil),  // 27: skerry.init.v1.ReadFileRequest
-	(*FileChunk)(nil),        // 28: skerry.init.v1.FileChunk
-	(*WriteFileRequest)(nil), // 29: skerry.init.v1.WriteFileRequest
-	(*ListFilesRequest)(nil), // 30: skerry.init.v1.ListFilesRequest
-	(*ListFilesReply)(nil),   // 31: skerry.init.v1.ListFilesReply
-	(*GlobRequest)(nil),      // 32: skerry.init.v1.GlobRequest
-	(*GlobReply)(nil),        // 33: skerry.init.v1.GlobReply
-	(*GrepRequest)(nil),      // 34: skerry.init.v1.GrepRequest
-	(*GrepMatch)(nil),        // 35: skerry.init.v1.GrepMatch
-	(*GrepReply)(nil),        // 36: skerry.init.v1.GrepReply
-	(*TarInRequest)(nil),     // 37: skerry.init.v1.TarInRequest
-	(*TarReply)(nil),         // 38: skerry.init.v1.TarReply
-	(*TarOutReply)(nil),      // 39: skerry.init.v1.TarOutReply
-	(*ErrorDetail)(nil),      // 40: skerry.init.v1.ErrorDetail
+	(*DrainRequest)(nil),     // 21: skerry.init.v1.DrainRequest
+	(*ExtendRequest)(nil),    // 22: skerry.init.v1.ExtendRequest
+	(*ExtendReply)(nil),      // 23: skerry.init.v1.ExtendReply
+	(*PathRequest)(nil),      // 24: skerry.init.v1.PathRequest
+	(*MoveRequest)(nil),      // 25: skerry.init.v1.MoveRequest
+	(*RemoveRequest)(nil),    // 26: skerry.init.v1.RemoveRequest
+	(*FileInfo)(nil),         // 27: skerry.init.v1.FileInfo
+	(*ReadFileRequest)(nil),  // 28: skerry.init.v1.ReadFileRequest
+	(*FileChunk)(nil),        // 29: skerry.init.v1.FileChunk
+	(*WriteFileRequest)(nil), // 30: skerry.init.v1.WriteFileRequest
+	(*ListFilesRequest)(nil), // 31: skerry.init.v1.ListFilesRequest
+	(*ListFilesReply)(nil),   // 32: skerry.init.v1.ListFilesReply
+	(*GlobRequest)(nil),      // 33: skerry.init.v1.GlobRequest
+	(*GlobReply)(nil),        // 34: skerry.init.v1.GlobReply
+	(*GrepRequest)(nil),      // 35: skerry.init.v1.GrepRequest
+	(*GrepMatch)(nil),        // 36: skerry.init.v1.GrepMatch
+	(*GrepReply)(nil),        // 37: skerry.init.v1.GrepReply
+	(*TarInRequest)(nil),     // 38: skerry.init.v1.TarInRequest
+	(*TarReply)(nil),         // 39: skerry.init.v1.TarReply
+	(*TarOutReply)(nil),      // 40: skerry.init.v1.TarOutReply
+	(*ErrorDetail)(nil),      // 41: skerry.init.v1.ErrorDetail
 }
 var file_init_proto_depIdxs = []int32{
 	6,  // 0: skerry.init.v1.StartRequest.tty:type_name -> skerry.init.v1.TerminalSize
@@ -2858,10 +2907,10 @@ var file_init_proto_depIdxs = []int32{
 	16, // 5: skerry.init.v1.OutputReply.exit:type_name -> skerry.init.v1.Exit
 	17, // 6: skerry.init.v1.Exit.usage:type_name -> skerry.init.v1.Usage
 	6,  // 7: skerry.init.v1.ResizeRequest.size:type_name -> skerry.init.v1.TerminalSize
-	26, // 8: skerry.init.v1.FileChunk.info:type_name -> skerry.init.v1.FileInfo
-	26, // 9: skerry.init.v1.ListFilesReply.files:type_name -> skerry.init.v1.FileInfo
-	35, // 10: skerry.init.v1.GrepReply.matches:type_name -> skerry.init.v1.GrepMatch
-	38, // 11: skerry.init.v1.TarOutReply.done:type_name -> skerry.init.v1.TarReply
+	27, // 8: skerry.init.v1.FileChunk.info:type_name -> skerry.init.v1.FileInfo
+	27, // 9: skerry.init.v1.ListFilesReply.files:type_name -> skerry.init.v1.FileInfo
+	36, // 10: skerry.init.v1.GrepReply.matches:type_name -> skerry.init.v1.GrepMatch
+	39, // 11: skerry.init.v1.TarOutReply.done:type_name -> skerry.init.v1.TarReply
 	1,  // 12: skerry.init.v1.Init.Hello:input_type -> skerry.init.v1.HelloRequest
 	3,  // 13: skerry.init.v1.Init.Prove:input_type -> skerry.init.v1.ProveRequest
 	8,  // 14: skerry.init.v1.Init.Start:input_type -> skerry.init.v1.StartRequest
@@ -2875,47 +2924,49 @@ var file_init_proto_depIdxs = []int32{
 	0,  // 22: skerry.init.v1.Init.Commands:input_type -> skerry.init.v1.Empty
 	5,  // 23: skerry.init.v1.Init.Command:input_type -> skerry.init.v1.CommandRef
 	0,  // 24: skerry.init.v1.Init.ReadUsage:input_type -> skerry.init.v1.Empty
-	21, // 25: skerry.init.v1.Init.Extend:input_type -> skerry.init.v1.ExtendRequest
-	0,  // 26: skerry.init.v1.Init.Shutdown:input_type -> skerry.init.v1.Empty
-	27, // 27: skerry.init.v1.Init.ReadFile:input_type -> skerry.init.v1.ReadFileRequest
-	29, // 28: skerry.init.v1.Init.WriteFile:input_type -> skerry.init.v1.WriteFileRequest
-	30, // 29: skerry.init.v1.Init.ListFiles:input_type -> skerry.init.v1.ListFilesRequest
-	23, // 30: skerry.init.v1.Init.StatFile:input_type -> skerry.init.v1.PathRequest
-	24, // 31: skerry.init.v1.Init.MoveFile:input_type -> skerry.init.v1.MoveRequest
-	25, // 32: skerry.init.v1.Init.RemoveFile:input_type -> skerry.init.v1.RemoveRequest
-	23, // 33: skerry.init.v1.Init.MakeDirectory:input_type -> skerry.init.v1.PathRequest
-	32, // 34: skerry.init.v1.Init.Glob:input_type -> skerry.init.v1.GlobRequest
-	34, // 35: skerry.init.v1.Init.Grep:input_type -> skerry.init.v1.GrepRequest
-	37, // 36: skerry.init.v1.Init.TarIn:input_type -> skerry.init.v1.TarInRequest
-	23, // 37: skerry.init.v1.Init.TarOut:input_type -> skerry.init.v1.PathRequest
-	2,  // 38: skerry.init.v1.Init.Hello:output_type -> skerry.init.v1.HelloReply
-	4,  // 39: skerry.init.v1.Init.Prove:output_type -> skerry.init.v1.ProveReply
-	9,  // 40: skerry.init.v1.Init.Start:output_type -> skerry.init.v1.StartReply
-	13, // 41: skerry.init.v1.Init.Output:output_type -> skerry.init.v1.OutputReply
-	15, // 42: skerry.init.v1.Init.Stdin:output_type -> skerry.init.v1.StdinReply
-	15, // 43: skerry.init.v1.Init.StdinOffset:output_type -> skerry.init.v1.StdinReply
-	16, // 44: skerry.init.v1.Init.Wait:output_type -> skerry.init.v1.Exit
-	0,  // 45: skerry.init.v1.Init.Signal:output_type -> skerry.init.v1.Empty
-	16, // 46: skerry.init.v1.Init.Cancel:output_type -> skerry.init.v1.Exit
-	0,  // 47: skerry.init.v1.Init.Resize:output_type -> skerry.init.v1.Empty
-	11, // 48: skerry.init.v1.Init.Commands:output_type -> skerry.init.v1.CommandsReply
-	10, // 49: skerry.init.v1.Init.Command:output_type -> skerry.init.v1.CommandInfo
-	17, // 50: skerry.init.v1.Init.ReadUsage:output_type -> skerry.init.v1.Usage
-	22, // 51: skerry.init.v1.Init.Extend:output_type -> skerry.init.v1.ExtendReply
-	0,  // 52: skerry.init.v1.Init.Shutdown:output_type -> skerry.init.v1.Empty
-	28, // 53: skerry.init.v1.Init.ReadFile:output_type -> skerry.init.v1.FileChunk
-	26, // 54: skerry.init.v1.Init.WriteFile:output_type -> skerry.init.v1.FileInfo
-	31, // 55: skerry.init.v1.Init.ListFiles:output_type -> skerry.init.v1.ListFilesReply
-	26, // 56: skerry.init.v1.Init.StatFile:output_type -> skerry.init.v1.FileInfo
-	0,  // 57: skerry.init.v1.Init.MoveFile:output_type -> skerry.init.v1.Empty
-	0,  // 58: skerry.init.v1.Init.RemoveFile:output_type -> skerry.init.v1.Empty
-	0,  // 59: skerry.init.v1.Init.MakeDirectory:output_type -> skerry.init.v1.Empty
-	33, // 60: skerry.init.v1.Init.Glob:output_type -> skerry.init.v1.GlobReply
-	36, // 61: skerry.init.v1.Init.Grep:output_type -> skerry.init.v1.GrepReply
-	38, // 62: skerry.init.v1.Init.TarIn:output_type -> skerry.init.v1.TarReply
-	39, // 63: skerry.init.v1.Init.TarOut:output_type -> skerry.init.v1.TarOutReply
-	38, // [38:64] is the sub-list for method output_type
-	12, // [12:38] is the sub-list for method input_type
+	22, // 25: skerry.init.v1.Init.Extend:input_type -> skerry.init.v1.ExtendRequest
+	21, // 26: skerry.init.v1.Init.Drain:input_type -> skerry.init.v1.DrainRequest
+	0,  // 27: skerry.init.v1.Init.Shutdown:input_type -> skerry.init.v1.Empty
+	28, // 28: skerry.init.v1.Init.ReadFile:input_type -> skerry.init.v1.ReadFileRequest
+	30, // 29: skerry.init.v1.Init.WriteFile:input_type -> skerry.init.v1.WriteFileRequest
+	31, // 30: skerry.init.v1.Init.ListFiles:input_type -> skerry.init.v1.ListFilesRequest
+	24, // 31: skerry.init.v1.Init.StatFile:input_type -> skerry.init.v1.PathRequest
+	25, // 32: skerry.init.v1.Init.MoveFile:input_type -> skerry.init.v1.MoveRequest
+	26, // 33: skerry.init.v1.Init.RemoveFile:input_type -> skerry.init.v1.RemoveRequest
+	24, // 34: skerry.init.v1.Init.MakeDirectory:input_type -> skerry.init.v1.PathRequest
+	33, // 35: skerry.init.v1.Init.Glob:input_type -> skerry.init.v1.GlobRequest
+	35, // 36: skerry.init.v1.Init.Grep:input_type -> skerry.init.v1.GrepRequest
+	38, // 37: skerry.init.v1.Init.TarIn:input_type -> skerry.init.v1.TarInRequest
+	24, // 38: skerry.init.v1.Init.TarOut:input_type -> skerry.init.v1.PathRequest
+	2,  // 39: skerry.init.v1.Init.Hello:output_type -> skerry.init.v1.HelloReply
+	4,  // 40: skerry.init.v1.Init.Prove:output_type -> skerry.init.v1.ProveReply
+	9,  // 41: skerry.init.v1.Init.Start:output_type -> skerry.init.v1.StartReply
+	13, // 42: skerry.init.v1.Init.Output:output_type -> skerry.init.v1.OutputReply
+	15, // 43: skerry.init.v1.Init.Stdin:output_type -> skerry.init.v1.StdinReply
+	15, // 44: skerry.init.v1.Init.StdinOffset:output_type -> skerry.init.v1.StdinReply
+	16, // 45: skerry.init.v1.Init.Wait:output_type -> skerry.init.v1.Exit
+	0,  // 46: skerry.init.v1.Init.Signal:output_type -> skerry.init.v1.Empty
+	16, // 47: skerry.init.v1.Init.Cancel:output_type -> skerry.init.v1.Exit
+	0,  // 48: skerry.init.v1.Init.Resize:output_type -> skerry.init.v1.Empty
+	11, // 49: skerry.init.v1.Init.Commands:output_type -> skerry.init.v1.CommandsReply
+	10, // 50: skerry.init.v1.Init.Command:output_type -> skerry.init.v1.CommandInfo
+	17, // 51: skerry.init.v1.Init.ReadUsage:output_type -> skerry.init.v1.Usage
+	23, // 52: skerry.init.v1.Init.Extend:output_type -> skerry.init.v1.ExtendReply
+	0,  // 53: skerry.init.v1.Init.Drain:output_type -> skerry.init.v1.Empty
+	0,  // 54: skerry.init.v1.Init.Shutdown:output_type -> skerry.init.v1.Empty
+	29, // 55: skerry.init.v1.Init.ReadFile:output_type -> skerry.init.v1.FileChunk
+	27, // 56: skerry.init.v1.Init.WriteFile:output_type -> skerry.init.v1.FileInfo
+	32, // 57: skerry.init.v1.Init.ListFiles:output_type -> skerry.init.v1.ListFilesReply
+	27, // 58: skerry.init.v1.Init.StatFile:output_type -> skerry.init.v1.FileInfo
+	0,  // 59: skerry.init.v1.Init.MoveFile:output_type -> skerry.init.v1.Empty
+	0,  // 60: skerry.init.v1.Init.RemoveFile:output_type -> skerry.init.v1.Empty
+	0,  // 61: skerry.init.v1.Init.MakeDirectory:output_type -> skerry.init.v1.Empty
+	34, // 62: skerry.init.v1.Init.Glob:output_type -> skerry.init.v1.GlobReply
+	37, // 63: skerry.init.v1.Init.Grep:output_type -> skerry.init.v1.GrepReply
+	39, // 64: skerry.init.v1.Init.TarIn:output_type -> skerry.init.v1.TarReply
+	40, // 65: skerry.init.v1.Init.TarOut:output_type -> skerry.init.v1.TarOutReply
+	39, // [39:66] is the sub-list for method output_type
+	12, // [12:39] is the sub-list for method input_type
 	12, // [12:12] is the sub-list for extension type_name
 	12, // [12:12] is the sub-list for extension extendee
 	0,  // [0:12] is the sub-list for field type_name
@@ -2932,7 +2983,7 @@ func file_init_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_init_proto_rawDesc), len(file_init_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   41,
+			NumMessages:   42,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

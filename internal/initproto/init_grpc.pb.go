@@ -37,6 +37,7 @@ const (
 	Init_Command_FullMethodName       = "/skerry.init.v1.Init/Command"
 	Init_ReadUsage_FullMethodName     = "/skerry.init.v1.Init/ReadUsage"
 	Init_Extend_FullMethodName        = "/skerry.init.v1.Init/Extend"
+	Init_Drain_FullMethodName         = "/skerry.init.v1.Init/Drain"
 	Init_Shutdown_FullMethodName      = "/skerry.init.v1.Init/Shutdown"
 	Init_ReadFile_FullMethodName      = "/skerry.init.v1.Init/ReadFile"
 	Init_WriteFile_FullMethodName     = "/skerry.init.v1.Init/WriteFile"
@@ -80,6 +81,9 @@ type InitClient interface {
 	ReadUsage(ctx context.Context, in *Empty, opts ...grpc.CallOption) (*Usage, error)
 	// Extend sets the time to live from now; 0 leaves it and only answers.
 	Extend(ctx context.Context, in *ExtendRequest, opts ...grpc.CallOption) (*ExtendReply, error)
+	// Drain returns when there is no other client, or when none of them has taken
+	// a byte for as long as the patience.
+	Drain(ctx context.Context, in *DrainRequest, opts ...grpc.CallOption) (*Empty, error)
 	// Shutdown ends every command and then the init itself.
 	Shutdown(ctx context.Context, in *Empty, opts ...grpc.CallOption) (*Empty, error)
 	ReadFile(ctx context.Context, in *ReadFileRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[FileChunk], error)
@@ -249,6 +253,16 @@ func (c *initClient) Extend(ctx context.Context, in *ExtendRequest, opts ...grpc
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ExtendReply)
 	err := c.cc.Invoke(ctx, Init_Extend_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *initClient) Drain(ctx context.Context, in *DrainRequest, opts ...grpc.CallOption) (*Empty, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Empty)
+	err := c.cc.Invoke(ctx, Init_Drain_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -428,6 +442,9 @@ type InitServer interface {
 	ReadUsage(context.Context, *Empty) (*Usage, error)
 	// Extend sets the time to live from now; 0 leaves it and only answers.
 	Extend(context.Context, *ExtendRequest) (*ExtendReply, error)
+	// Drain returns when there is no other client, or when none of them has taken
+	// a byte for as long as the patience.
+	Drain(context.Context, *DrainRequest) (*Empty, error)
 	// Shutdown ends every command and then the init itself.
 	Shutdown(context.Context, *Empty) (*Empty, error)
 	ReadFile(*ReadFileRequest, grpc.ServerStreamingServer[FileChunk]) error
@@ -492,6 +509,9 @@ func (UnimplementedInitServer) ReadUsage(context.Context, *Empty) (*Usage, error
 }
 func (UnimplementedInitServer) Extend(context.Context, *ExtendRequest) (*ExtendReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Extend not implemented")
+}
+func (UnimplementedInitServer) Drain(context.Context, *DrainRequest) (*Empty, error) {
+	return nil, status.Error(codes.Unimplemented, "method Drain not implemented")
 }
 func (UnimplementedInitServer) Shutdown(context.Context, *Empty) (*Empty, error) {
 	return nil, status.Error(codes.Unimplemented, "method Shutdown not implemented")
@@ -784,6 +804,24 @@ func _Init_Extend_Handler(srv interface{}, ctx context.Context, dec func(interfa
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Init_Drain_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DrainRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(InitServer).Drain(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Init_Drain_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(InitServer).Drain(ctx, req.(*DrainRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Init_Shutdown_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(Empty)
 	if err := dec(in); err != nil {
@@ -1018,6 +1056,10 @@ var Init_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Extend",
 			Handler:    _Init_Extend_Handler,
+		},
+		{
+			MethodName: "Drain",
+			Handler:    _Init_Drain_Handler,
 		},
 		{
 			MethodName: "Shutdown",
