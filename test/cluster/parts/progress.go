@@ -66,8 +66,9 @@ func (j *job) show(waiting bool) {
 	}
 	j.waiting, j.started = waiting, time.Now()
 	if p.beating == nil {
-		p.beating = make(chan struct{})
-		p.beats.Go(func() { p.beat(p.beating) })
+		stop := make(chan struct{})
+		p.beating = stop
+		p.beats.Go(func() { p.beat(stop) })
 	}
 }
 

@@ -80,3 +80,12 @@ func TestEndlessOutputIsBounded(t *testing.T) {
 		t.Errorf("kept %d bytes and %d lines, want at most %d and %d", len(o.part), len(o.lines), complaintBytes, complaintLines)
 	}
 }
+
+// A build may end before the heartbeat has begun.
+func TestStopRightAfterTheBegin(t *testing.T) {
+	for range 1000 {
+		p := newProgress(nil)
+		p.job("short").begin(goTool{version: "go1.26"})
+		p.stop()
+	}
+}
