@@ -25,7 +25,7 @@ func Down(ctx context.Context, name string) error {
 	if os.Geteuid() != 0 {
 		return fmt.Errorf("take cluster %s down: %w", f.name, errNotRoot)
 	}
-	release, err := f.lock(ctx, os.Stderr)
+	release, err := f.lock(ctx, newProgress(os.Stderr))
 	if err != nil {
 		return err
 	}

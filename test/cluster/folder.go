@@ -8,14 +8,12 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
-	"time"
 )
 
 const (
@@ -71,48 +69,20 @@ func (f folder) cgroup() string {
 
 // lock keeps every other Up and Down of the cluster away until release. Beside
 // the folder, which comes and goes.
-func (f folder) lock(ctx context.Context, log io.Writer) (release func(), err error) {
+func (f folder) lock(ctx context.Context, log progress) (release func(), err error) {
 	path := f.dir + ".lock"
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("make the folder of the clusters: %w (set %s to another)", err, FolderVariable)
 	}
-	told := false
-	for {
-		file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-		if err != nil {
-			return nil, err
-		}
-		err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if err == nil && isSameFile(file, path) {
-			return func() {
-				// While it is held, so that nobody else can hold what is removed.
-				_ = os.Remove(path)
-				_ = file.Close()
-			}, nil
-		}
-		_ = file.Close()
-		if err != nil && !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
-			return nil, fmt.Errorf("lock %s: %w", path, err)
-		}
-		if err != nil && !told {
-			told = true
-			fmt.Fprintf(log, "waiting for another up or down of cluster %s\n", f.name)
-		}
-		select {
-		case <-ctx.Done():
-			return nil, fmt.Errorf("wait for another up or down of cluster %s: %w", f.name, context.Cause(ctx))
-		case <-time.After(lockPoll):
-		}
+	release, err = tryLock(path)
+	if release == nil && err == nil {
+		log.printf("waiting for another up or down of cluster %s", f.name)
+		release, err = waitForLock(ctx, path)
 	}
-}
-
-// A lock of this kind can not be waited for together with a context.
-const lockPoll = 50 * time.Millisecond
-
-func isSameFile(file *os.File, path string) bool {
-	a, errA := file.Stat()
-	b, errB := os.Stat(path)
-	return errA == nil && errB == nil && os.SameFile(a, b)
+	if err != nil {
+		return nil, fmt.Errorf("wait for another up or down of cluster %s: %w", f.name, err)
+	}
+	return release, nil
 }
 
 // remove removes the folder, unless something is mounted in it: then it would

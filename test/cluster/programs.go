@@ -24,6 +24,7 @@ const (
 	Proxy             = "kube-proxy"
 	Router            = "kube-router"
 	Containerd        = "containerd"
+	Provisioner       = "provisioner"
 )
 
 // A boot is a cluster that is being booted.
@@ -32,6 +33,7 @@ type boot struct {
 	folder
 	log   progress
 	pause image.Image
+	cache string // as in Config
 }
 
 // start has the keeper run one of the cluster's programs.

@@ -9,9 +9,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"runtime"
 	"strings"
 	"time"
 
@@ -43,11 +40,14 @@ func Up(ctx context.Context, config Config) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("build the cluster's programs: %w", err)
 	}
+	if err := buildOwn(ctx, config.Cache); err != nil {
+		return nil, err
+	}
 	pause, err := image.BuildPause(ctx, image.Options{Cache: config.Cache, Log: config.Log})
 	if err != nil {
 		return nil, err
 	}
-	release, err := f.lock(ctx, log.out)
+	release, err := f.lock(ctx, log)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func Up(ctx context.Context, config Config) (*Cluster, error) {
 	if old != nil {
 		return old.resume(ctx, c.Programs)
 	}
-	b := &boot{Cluster: c, folder: f, log: log, pause: pause}
+	b := &boot{Cluster: c, folder: f, log: log, pause: pause, cache: config.Cache}
 	if err := b.up(ctx); err != nil {
 		err = b.explain(err)
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), downTimeout)
@@ -137,7 +137,7 @@ func (b *boot) up(ctx context.Context) error {
 	}
 	b.log.printf("API server is ready at https://%s:%s", b.NodeIP, apiPort)
 	for _, start := range []func(context.Context) error{
-		b.startKubelet, b.startControllerManager, b.startScheduler, b.startProxy, b.applyAddons,
+		b.startKubelet, b.startControllerManager, b.startScheduler, b.startProxy, b.startProvisioner, b.applyAddons,
 	} {
 		if err := start(ctx); err != nil {
 			return err
@@ -155,6 +155,9 @@ func (b *boot) up(ctx context.Context) error {
 		return err
 	}
 	b.log.printf("DNS answers")
+	if err := b.waitStorage(ctx); err != nil {
+		return err
+	}
 	return b.record(b.Cluster)
 }
 
@@ -166,22 +169,15 @@ func (b *boot) clean(ctx context.Context) error {
 	return b.remove()
 }
 
-// launchKeeper builds the keeper anew for each cluster, which takes a moment:
-// so it is never another version than this package.
 func (b *boot) launchKeeper(ctx context.Context) error {
-	program := b.path("bin", "keeper")
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", program, "github.com/skerry-run/skerry/test/cluster/cmd/keeper")
-	if _, file, _, ok := runtime.Caller(0); ok && filepath.IsAbs(file) {
-		if _, err := os.Stat(filepath.Dir(file)); err == nil {
-			build.Dir = filepath.Dir(file)
-		}
+	if err := copyOwn(ctx, b.cache, b.path("bin")); err != nil {
+		return err
 	}
-	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
-	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("build the keeper: %w: %s", err, strings.TrimSpace(string(out)))
+	for _, name := range ownPrograms {
+		b.Programs[name] = b.path("bin", name)
 	}
 	b.log.printf("launching the keeper")
-	return keeper.Launch(ctx, program, keeper.Spec{
+	return keeper.Launch(ctx, b.Programs["keeper"], keeper.Spec{
 		Folder:   b.dir,
 		Hostname: b.NodeName,
 		Cgroup:   b.cgroup(),
