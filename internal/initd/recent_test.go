@@ -120,7 +120,7 @@ func TestMemoryIsHeldOnlyForAReaderNearby(t *testing.T) {
 	held(1, "when it is there again")
 	s.detach(c)
 	held(0, "when it has gone")
-	c = s.attach(s.size())
+	s.attach(s.size())
 	write(1)
 	s.drop()
 	held(0, "when the spool is dropped")
