@@ -23,25 +23,29 @@ const stopGrace = 5 * time.Second
 // nobody is the user of images whose programs need no user of their own.
 const nobody = "65532:65532"
 
+// initTags are the build tags that skerry-init is released with; see the
+// Makefile.
+const initTags = "grpcnotrace"
+
 func (b *builder) pause(ctx context.Context) ([]Image, error) {
-	return b.scratch(ctx, "pause", Pause, b.source("test", "cluster"), "./image/pause")
+	return b.scratch(ctx, "pause", Pause, b.source("test", "cluster"), "./image/pause", "")
 }
 
 func (b *builder) init(ctx context.Context) ([]Image, error) {
-	return b.scratch(ctx, "skerry-init", Init, b.root, "./cmd/skerry-init")
+	return b.scratch(ctx, "skerry-init", Init, b.root, "./cmd/skerry-init", initTags)
 }
 
 // scratch makes an image with one static program, /kind, and nothing else. The
 // program is always built: the go command knows best whether anything changed,
 // and what it built is the key.
-func (b *builder) scratch(ctx context.Context, kind, name, module, pkg string) ([]Image, error) {
+func (b *builder) scratch(ctx context.Context, kind, name, module, pkg, tags string) ([]Image, error) {
 	work, err := os.MkdirTemp("", "skerry-image-")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(work)
 	binary := filepath.Join(work, kind)
-	if err := goBuild(ctx, module, pkg, binary); err != nil {
+	if err := goBuild(ctx, module, pkg, tags, binary); err != nil {
 		return nil, err
 	}
 	data, err := os.ReadFile(binary)
@@ -68,8 +72,8 @@ func (b *builder) scratch(ctx context.Context, kind, name, module, pkg string) (
 
 // goBuild builds a static program that does not know where it was built. When
 // ctx ends, the go command and its compilers are killed.
-func goBuild(ctx context.Context, module, pkg, out string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", out, pkg)
+func goBuild(ctx context.Context, module, pkg, tags, out string) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-tags", tags, "-ldflags", "-s -w", "-o", out, pkg)
 	cmd.Dir = module
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-mod=readonly", "GOWORK=off", "GOOS=linux", "GOARCH="+arch)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

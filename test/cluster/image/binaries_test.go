@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -101,7 +102,8 @@ func TestAnArchiveIsAWholeLayout(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := validate.Index(index); err != nil {
+	// Fast, because the other way takes every layer for a compressed one.
+	if err := validate.Index(index, validate.Fast); err != nil {
 		t.Fatalf("validate: %v", err)
 	}
 	manifest, err := index.IndexManifest()
@@ -126,6 +128,19 @@ func TestAnArchiveIsAWholeLayout(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	layers, err := img.Layers()
+	if err != nil || len(layers) != 1 {
+		t.Fatalf("the layers are %v, %v, want one", layers, err)
+	}
+	content, err := layers[0].Compressed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer content.Close()
+	want, _ := layers[0].Digest()
+	if got, _, err := v1.SHA256(content); got != want {
+		t.Errorf("the layer's digest is %v, %v, want %v", got, err, want)
+	}
 	files := mutate.Extract(img)
 	defer files.Close()
 	header, err := tar.NewReader(files).Next()
@@ -143,7 +158,7 @@ func TestPauseReapsAndEndsWhenTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	program := filepath.Join(t.TempDir(), "pause")
-	if err := goBuild(t.Context(), filepath.Join(root, "test", "cluster"), "./image/pause", program); err != nil {
+	if err := goBuild(t.Context(), filepath.Join(root, "test", "cluster"), "./image/pause", "", program); err != nil {
 		t.Fatal(err)
 	}
 	// The shell becomes the first process of a pod that already has one more,
@@ -237,4 +252,19 @@ func extract(t *testing.T, image Image, folder string) v1.ConfigFile {
 		t.Fatal(err)
 	}
 	return *config
+}
+
+func TestInitIsBuiltAsItIsReleased(t *testing.T) {
+	root, err := checkout("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`(?m)^TAGS\s*:=\s*(.*?)\s*$`).FindSubmatch(makefile)
+	if found == nil || string(found[1]) != initTags {
+		t.Errorf("the Makefile's tags are %q, want %q", found, initTags)
+	}
 }
