@@ -14,6 +14,10 @@ import (
 	"github.com/skerry-run/skerry"
 )
 
+// MaxTerminals is how many pseudo-terminals a sandbox may have, of the few
+// thousand that a machine has for all.
+const MaxTerminals = 256
+
 // TaskReserve is how many tasks more than Config.PIDs user code's
 // RLIMIT_NPROC allows: the kernel counts the init's own threads and the
 // keepers with it, because they have the same uid.

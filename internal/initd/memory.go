@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/skerry-run/skerry"
+	"github.com/skerry-run/skerry/internal/initconfig"
 )
 
 // memoryWatch keeps the memory limit for all processes together where no
@@ -75,6 +76,11 @@ func (s *Server) watchMemory() {
 		case <-s.done:
 			return
 		}
+		if n := terminals(); n > initconfig.MaxTerminals {
+			s.endAll(stopReason{outcome: skerry.Evicted, reason: fmt.Sprintf(
+				"the sandbox held %d pseudo-terminals, which the machine has for all; its limit is %d", n, initconfig.MaxTerminals)})
+			continue
+		}
 		all, detached := segments()
 		if told+detached <= w.limit {
 			continue
@@ -86,6 +92,17 @@ func (s *Server) watchMemory() {
 			_, _ = unix.SysvShmCtl(id, unix.IPC_RMID, nil) // else they would outlive whoever is ended
 		}
 	}
+}
+
+// terminals counts the pseudo-terminals of the sandbox.
+func terminals() int {
+	dir, err := os.Open("/dev/pts")
+	if err != nil {
+		return 0
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1)
+	return max(0, len(names)-1) // without ptmx
 }
 
 // segments gives the System V segments of the sandbox, and the bytes of those

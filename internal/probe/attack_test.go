@@ -179,6 +179,7 @@ func TestAttacksSucceedWithoutDefences(t *testing.T) {
 		"disk":                  {args: []string{"4000000"}},
 		"memory":                {args: []string{"16000000"}},
 		"memory-shared":         {args: []string{"16000000"}},
+		"terminals":             {args: []string{"300"}},
 		"processes":             {args: []string{"30"}},
 		"host-files":            {flags: bindHost, args: []string{token, file}},
 		"host-shadow":           {},

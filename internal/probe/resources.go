@@ -24,6 +24,7 @@ var resourceAttacks = []Attack{
 	{Name: "memory", Tries: "hold more memory than the limit, in several processes", Args: "BYTES", run: memory},
 	{Name: "memory-shared", Tries: "hold more memory than the limit in files in memory that no limit of a process counts", Args: "BYTES", run: memoryShared},
 	{Name: "processes", Tries: "start more processes than the limit: a fork bomb of double forks", Args: "COUNT", Stays: true, run: processes},
+	{Name: "terminals", Tries: "take more of the machine's pseudo-terminals than one sandbox should have", Args: "COUNT", run: terminals},
 	{Name: "inotify", Tries: "take an inotify instance while a neighbour has taken all of its own", run: inotify},
 	{Name: "fork", Tries: "start a process while a neighbour has started all of its own", run: fork},
 	{Name: "kill-all", Tries: "kill every process with kill(-1); whoever starts it looks whether the init still answers", Survivable: true, run: killAll},
@@ -258,6 +259,26 @@ func processes(args []string) Finding {
 			return open("started %d processes", n)
 		}
 	}
+}
+
+// terminals is ended, or refused, or it is open.
+func terminals(args []string) Finding {
+	count, err := bytesArg(args)
+	if err != nil {
+		return unknown("%v", err)
+	}
+	for n := int64(0); n < count; n++ {
+		fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+		switch {
+		case err == unix.ENOSPC && n > 0:
+			return blocked("%v after %d", err, n)
+		case err != nil:
+			return unknown("%v after %d", err, n)
+		}
+		defer unix.Close(fd)
+	}
+	time.Sleep(memoryReaction)
+	return open("held %d for %v", count, memoryReaction)
 }
 
 func inotify([]string) Finding {

@@ -52,6 +52,13 @@ func (s *supervisor) listen() {
 		s.begun = true
 		s.mu.Unlock()
 		switch m.Type {
+		case control.Begun:
+			if err := s.limitTerminals(); err != nil {
+				s.mu.Lock()
+				s.box.Record.Warnings = append(s.box.Record.Warnings, "a sandbox can take all of the machine's pseudo-terminals: "+err.Error())
+				_ = s.box.Update() // the next one writes it
+				s.mu.Unlock()
+			}
 		case control.Spool:
 			s.giveSpool()
 		case control.Keeper:

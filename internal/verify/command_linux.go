@@ -30,7 +30,8 @@ func (v *verifier) start(ctx context.Context, box skerry.Sandbox, a probe.Attack
 		return f
 	}
 	switch {
-	case strings.HasPrefix(a.Name, "memory") && exit.Outcome == skerry.OOM:
+	case a.Name == "terminals" && exit.Outcome == skerry.Evicted,
+		strings.HasPrefix(a.Name, "memory") && exit.Outcome == skerry.OOM:
 		return probe.Finding{Verdict: probe.Blocked, Detail: "it was ended: " + exit.Reason}
 	case strings.HasPrefix(a.Name, "memory") && exit.Outcome == skerry.Exited:
 		return probe.Finding{Verdict: probe.Unknown, Detail: "it ended without a word, and not for memory"}

@@ -192,6 +192,9 @@ func (v *verifier) args(name string) (args []string, why string) {
 		return []string{fmt.Sprint(2 * (limits.WorkspaceBytes + limits.TmpBytes + limits.ShmBytes))}, ""
 	case "memory", "memory-shared":
 		return []string{fmt.Sprint(2 * limits.MemoryBytes)}, ""
+	case "terminals":
+		const tooMany = 600
+		return []string{fmt.Sprint(tooMany)}, ""
 	case "processes":
 		return []string{fmt.Sprint(2 * (limits.PIDs + taskReserve))}, ""
 	}
