@@ -34,21 +34,9 @@ func (s fileService) ReadFile(r *pb.ReadFileRequest, stream grpc.ServerStreaming
 }
 
 func (s fileService) WriteFile(stream grpc.ClientStreamingServer[pb.WriteFileRequest, pb.FileInfo]) error {
-	const op = "write file"
-	first, err := stream.Recv()
+	first, body, err := receive("write file", stream, (*pb.WriteFileRequest).GetPath)
 	if err != nil {
-		return pb.ToStatus(noFirst(op, err))
-	}
-	body := &incoming{ctx: stream.Context(), op: op, data: first.Data, committed: first.Commit}
-	body.next = func() ([]byte, bool, error) {
-		m, err := stream.Recv()
-		if err != nil {
-			return nil, false, err
-		}
-		if len(m.Path) > 0 {
-			return nil, false, skerry.Errorf(skerry.Invalid, op, "only the first message names the file")
-		}
-		return m.Data, m.Commit, nil
+		return pb.ToStatus(err)
 	}
 	info, err := s.fs.Write(stream.Context(), string(first.Path), body, skerry.WriteOptions{Mode: first.Mode, Create: first.Create})
 	if err != nil {
@@ -132,21 +120,9 @@ func (s fileService) Grep(ctx context.Context, r *pb.GrepRequest) (*pb.GrepReply
 }
 
 func (s fileService) TarIn(stream grpc.ClientStreamingServer[pb.TarInRequest, pb.TarReply]) error {
-	const op = "unpack tar"
-	first, err := stream.Recv()
+	first, body, err := receive("unpack tar", stream, (*pb.TarInRequest).GetDir)
 	if err != nil {
-		return pb.ToStatus(noFirst(op, err))
-	}
-	body := &incoming{ctx: stream.Context(), op: op, data: first.Data, committed: first.Commit}
-	body.next = func() ([]byte, bool, error) {
-		m, err := stream.Recv()
-		if err != nil {
-			return nil, false, err
-		}
-		if len(m.Dir) > 0 {
-			return nil, false, skerry.Errorf(skerry.Invalid, op, "only the first message names the folder")
-		}
-		return m.Data, m.Commit, nil
+		return pb.ToStatus(err)
 	}
 	result, err := s.fs.TarIn(stream.Context(), string(first.Dir), body)
 	if err != nil {
@@ -222,12 +198,37 @@ func (in *incoming) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// noFirst is a stream that ended before it said what it is about.
-func noFirst(op string, err error) error {
+// dataMessage is a message of a stream that brings data.
+type dataMessage interface {
+	GetData() []byte
+	GetCommit() bool
+}
+
+// receive takes the first message of a stream and gives what reads the data of
+// all. name gives the path that only the first message may have.
+func receive[M dataMessage](op string, stream interface {
+	Context() context.Context
+	Recv() (M, error)
+}, name func(M) []byte) (first M, body *incoming, err error) {
+	first, err = stream.Recv()
 	if errors.Is(err, io.EOF) {
-		return skerry.Errorf(skerry.Invalid, op, "the stream was empty")
+		err = skerry.Errorf(skerry.Invalid, op, "the stream was empty")
 	}
-	return err
+	if err != nil {
+		return first, nil, err
+	}
+	body = &incoming{ctx: stream.Context(), op: op, data: first.GetData(), committed: first.GetCommit()}
+	body.next = func() ([]byte, bool, error) {
+		m, err := stream.Recv()
+		if err != nil {
+			return nil, false, err
+		}
+		if len(name(m)) > 0 {
+			return nil, false, skerry.Errorf(skerry.Invalid, op, "only the first message names the path")
+		}
+		return m.GetData(), m.GetCommit(), nil
+	}
+	return first, body, nil
 }
 
 func fileMessage(i skerry.FileInfo) *pb.FileInfo {
