@@ -57,7 +57,7 @@ var all = []part{
 	},
 	{
 		name:     "metricsserver",
-		binaries: []binary{{name: "metrics-server", pkg: "sigs.k8s.io/metrics-server/cmd/metrics-server"}},
+		binaries: []binary{{name: "metrics-server", pkg: "."}},
 		ldflags:  "-X k8s.io/client-go/pkg/version.gitVersion=v0.8.0",
 		after:    "kubernetes",
 	},
