@@ -5,16 +5,57 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"io"
 	"os/exec"
+	"slices"
 	"strings"
+
+	"github.com/skerry-run/skerry/test/cluster/image"
 )
+
+// LoadImages builds every image of package image, which the first time takes
+// minutes, and makes those known to the node that it does not know yet. The
+// cache and the log are as in [Config].
+func (c *Cluster) LoadImages(ctx context.Context, cache string, log io.Writer) ([]image.Image, error) {
+	images, err := image.Build(ctx, image.Options{Cache: cache, Log: log})
+	if err != nil {
+		return nil, err
+	}
+	out, err := c.ctr(ctx, "images", "ls", "-q")
+	if err != nil {
+		return nil, err
+	}
+	known := strings.Fields(out)
+	var imported []string
+	for _, i := range images {
+		// Several images may share an archive.
+		if slices.Contains(known, i.Pinned()) || slices.Contains(imported, i.Path) {
+			continue
+		}
+		if err := c.ImportImages(ctx, i.Path); err != nil {
+			return nil, err
+		}
+		imported = append(imported, i.Path)
+	}
+	return images, nil
+}
 
 // ImportImages makes the images in an archive, of Docker's or of the OCI's
 // kind, known to the node under the names that they have in it.
 func (c *Cluster) ImportImages(ctx context.Context, archive string) error {
-	cmd := exec.CommandContext(ctx, c.Programs["ctr"], "--address", c.ContainerdSocket(), "--namespace", "k8s.io", "images", "import", archive)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("import the images of %s: %w: %s", archive, err, strings.TrimSpace(string(out)))
+	if _, err := c.ctr(ctx, "images", "import", archive); err != nil {
+		return fmt.Errorf("import the images of %s: %w", archive, err)
 	}
 	return nil
+}
+
+// ctr runs containerd's client on what the kubelet uses, and returns what it
+// said.
+func (c *Cluster) ctr(ctx context.Context, args ...string) (string, error) {
+	args = append([]string{"--address", c.ContainerdSocket(), "--namespace", "k8s.io"}, args...)
+	out, err := exec.CommandContext(ctx, c.Programs["ctr"], args...).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("ctr: %w: %s", err, strings.TrimSpace(string(out)))
+	}
+	return string(out), nil
 }

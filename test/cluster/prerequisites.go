@@ -30,6 +30,7 @@ var neededPrograms = []struct{ program, pkg string }{
 	{"nft", "nftables"},
 	{"conntrack", "conntrack"},
 	{"mount", "mount"},
+	{"mmdebstrap", "mmdebstrap"},
 	{"go", "golang (or https://go.dev/dl)"},
 	{networkPlugins + "/bridge", "containernetworking-plugins"},
 	{networkPlugins + "/host-local", "containernetworking-plugins"},

@@ -31,9 +31,9 @@ const (
 type boot struct {
 	*Cluster
 	folder
-	log   progress
-	pause image.Image
-	cache string // as in Config
+	log    progress
+	images []image.Image // the pause image first
+	cache  string        // as in Config
 }
 
 // start has the keeper run one of the cluster's programs.

@@ -14,7 +14,6 @@ import (
 
 	"github.com/skerry-run/skerry/test/cluster/image"
 	"github.com/skerry-run/skerry/test/cluster/keeper"
-	"github.com/skerry-run/skerry/test/cluster/parts"
 )
 
 // bootTimeout bounds the boot itself, without the build of the programs.
@@ -36,14 +35,7 @@ func Up(ctx context.Context, config Config) (*Cluster, error) {
 	if err := checkMachine(ctx); err != nil {
 		return nil, fmt.Errorf("boot cluster %s: %w", f.name, err)
 	}
-	set, err := parts.Build(ctx, parts.Options{Cache: config.Cache, Log: config.Log})
-	if err != nil {
-		return nil, fmt.Errorf("build the cluster's programs: %w", err)
-	}
-	if err := buildOwn(ctx, config.Cache); err != nil {
-		return nil, err
-	}
-	pause, err := image.BuildPause(ctx, image.Options{Cache: config.Cache, Log: config.Log})
+	made, err := makeMaterials(ctx, config)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +47,7 @@ func Up(ctx context.Context, config Config) (*Cluster, error) {
 
 	c := &Cluster{Name: f.name, Dir: f.dir, NodeName: f.name, Programs: map[string]string{}}
 	for _, name := range programNames {
-		c.Programs[name] = set.Path(name)
+		c.Programs[name] = made.programs.Path(name)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, bootTimeout, fmt.Errorf("the cluster was not ready after %s", bootTimeout))
 	defer cancel()
@@ -64,9 +56,9 @@ func Up(ctx context.Context, config Config) (*Cluster, error) {
 		return nil, err
 	}
 	if old != nil {
-		return old.resume(ctx, c.Programs)
+		return old.resume(ctx, c.Programs, made.images)
 	}
-	b := &boot{Cluster: c, folder: f, log: log, pause: pause, cache: config.Cache}
+	b := &boot{Cluster: c, folder: f, log: log, images: made.images, cache: config.Cache}
 	if err := b.up(ctx); err != nil {
 		err = b.explain(err)
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), downTimeout)
@@ -84,7 +76,7 @@ var programNames = []string{
 }
 
 // resume makes a cluster that runs ready again.
-func (c *Cluster) resume(ctx context.Context, programs map[string]string) (*Cluster, error) {
+func (c *Cluster) resume(ctx context.Context, programs map[string]string, images []image.Image) (*Cluster, error) {
 	for name, path := range programs {
 		if c.Programs[name] != path {
 			return nil, fmt.Errorf("cluster %s runs another version of %s; take it down first with `make cluster-down`", c.Name, name)
@@ -101,6 +93,9 @@ func (c *Cluster) resume(ctx context.Context, programs map[string]string) (*Clus
 	}
 	if err := c.WaitReady(ctx); err != nil {
 		return nil, fmt.Errorf("cluster %s runs but does not become ready (%w); `make cluster-down` and boot it anew", c.Name, err)
+	}
+	if err := c.importMissing(ctx, images); err != nil {
+		return nil, err
 	}
 	return c, nil
 }
@@ -129,13 +124,18 @@ func (b *boot) up(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := b.importPause(ctx); err != nil {
+	if err := b.waitContainerd(ctx); err != nil {
+		return err
+	}
+	if err := b.importMissing(ctx, b.images[:1]); err != nil { // no pod starts without it
 		return err
 	}
 	if err := b.waitAPI(ctx); err != nil {
 		return err
 	}
 	b.log.printf("API server is ready at https://%s:%s", b.NodeIP, apiPort)
+	imported := make(chan error, 1)
+	go func() { imported <- b.importMissing(ctx, b.images) }()
 	for _, start := range []func(context.Context) error{
 		b.startKubelet, b.startControllerManager, b.startScheduler, b.startProxy, b.startProvisioner, b.applyAddons,
 	} {
@@ -158,6 +158,10 @@ func (b *boot) up(ctx context.Context) error {
 	if err := b.waitStorage(ctx); err != nil {
 		return err
 	}
+	if err := <-imported; err != nil {
+		return err
+	}
+	b.log.printf("images are imported")
 	return b.record(b.Cluster)
 }
 
