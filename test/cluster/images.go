@@ -5,7 +5,7 @@ package cluster
 import (
 	"context"
 	"fmt"
-	"io"
+	"net"
 	"os/exec"
 	"slices"
 	"strings"
@@ -13,17 +13,20 @@ import (
 	"github.com/skerry-run/skerry/test/cluster/image"
 )
 
-// LoadImages builds every image of package image, which the first time takes
-// minutes, and makes those known to the node that it does not know yet. The
-// cache and the log are as in [Config].
-func (c *Cluster) LoadImages(ctx context.Context, cache string, log io.Writer) ([]image.Image, error) {
-	images, err := image.Build(ctx, image.Options{Cache: cache, Log: log})
-	if err != nil {
-		return nil, err
+// ImportImages makes the images in an archive, of Docker's or of the OCI's
+// kind, known to the node under the names that they have in it.
+func (c *Cluster) ImportImages(ctx context.Context, archive string) error {
+	if _, err := c.ctr(ctx, "images", "import", archive); err != nil {
+		return fmt.Errorf("import the images of %s: %w", archive, err)
 	}
+	return nil
+}
+
+// importMissing imports the images that the node does not have.
+func (c *Cluster) importMissing(ctx context.Context, images []image.Image) error {
 	out, err := c.ctr(ctx, "images", "ls", "-q")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	known := strings.Fields(out)
 	var imported []string
@@ -33,18 +36,9 @@ func (c *Cluster) LoadImages(ctx context.Context, cache string, log io.Writer) (
 			continue
 		}
 		if err := c.ImportImages(ctx, i.Path); err != nil {
-			return nil, err
+			return err
 		}
 		imported = append(imported, i.Path)
-	}
-	return images, nil
-}
-
-// ImportImages makes the images in an archive, of Docker's or of the OCI's
-// kind, known to the node under the names that they have in it.
-func (c *Cluster) ImportImages(ctx context.Context, archive string) error {
-	if _, err := c.ctr(ctx, "images", "import", archive); err != nil {
-		return fmt.Errorf("import the images of %s: %w", archive, err)
 	}
 	return nil
 }
@@ -58,4 +52,16 @@ func (c *Cluster) ctr(ctx context.Context, args ...string) (string, error) {
 		return "", fmt.Errorf("ctr: %w: %s", err, strings.TrimSpace(string(out)))
 	}
 	return string(out), nil
+}
+
+// waitContainerd returns when containerd answers.
+func (c *Cluster) waitContainerd(ctx context.Context) error {
+	return poll(ctx, "containerd to answer", func(ctx context.Context) error {
+		var d net.Dialer
+		conn, err := d.DialContext(ctx, "unix", c.ContainerdSocket())
+		if err != nil {
+			return err
+		}
+		return conn.Close()
+	})
 }

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/skerry-run/skerry/test/cluster/image"
@@ -134,8 +135,12 @@ func (b *boot) up(ctx context.Context) error {
 		return err
 	}
 	b.log.printf("API server is ready at https://%s:%s", b.NodeIP, apiPort)
-	imported := make(chan error, 1)
-	go func() { imported <- b.importMissing(ctx, b.images) }()
+	ctx, cancel := context.WithCancel(ctx)
+	var importing sync.WaitGroup
+	var imported error
+	importing.Go(func() { imported = b.importMissing(ctx, b.images) })
+	defer importing.Wait()
+	defer cancel()
 	for _, start := range []func(context.Context) error{
 		b.startKubelet, b.startControllerManager, b.startScheduler, b.startProxy, b.startProvisioner, b.applyAddons,
 	} {
@@ -158,8 +163,8 @@ func (b *boot) up(ctx context.Context) error {
 	if err := b.waitStorage(ctx); err != nil {
 		return err
 	}
-	if err := <-imported; err != nil {
-		return err
+	if importing.Wait(); imported != nil {
+		return imported
 	}
 	b.log.printf("images are imported")
 	return b.record(b.Cluster)
