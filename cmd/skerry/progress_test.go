@@ -21,7 +21,7 @@ type slowIn struct {
 
 func (b *slowIn) pause(what string) {
 	if b.what == what {
-		time.Sleep(3 * time.Second)
+		time.Sleep(3 * time.Second) // of the bubble that the test runs in, as everywhere here: no time passes
 	}
 }
 
