@@ -36,6 +36,8 @@ evictionHard:
   nodefs.available: 1%%
   nodefs.inodesFree: 1%%
   imagefs.available: 1%%
+# A pod over the limit of its disk is noticed within seconds, not a minute.
+volumeStatsAggPeriod: 5s
 # Nothing could pull an image again.
 imageGCHighThresholdPercent: 100
 imageGCLowThresholdPercent: 99
