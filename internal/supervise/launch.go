@@ -191,8 +191,16 @@ func (l *launch) kill() error {
 // is called when no other child of ours is left.
 func killChildren() error {
 	for end := time.Now().Add(killLimit); ; {
+		// As a rule they have ended, and only wait to be reaped.
+		pid, err := 1, error(nil)
+		for pid > 0 || errors.Is(err, unix.EINTR) {
+			pid, err = unix.Wait4(-1, nil, unix.WNOHANG, nil)
+		}
+		if errors.Is(err, unix.ECHILD) {
+			return nil
+		}
 		children, err := childrenOfSelf()
-		if err != nil || len(children) == 0 {
+		if err != nil {
 			return err
 		}
 		for _, pid := range children {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/skerry-run/skerry"
 	"github.com/skerry-run/skerry/internal/boxes"
+	"github.com/skerry-run/skerry/internal/bwrap"
 	"github.com/skerry-run/skerry/internal/keep"
 )
 
@@ -34,13 +35,15 @@ func Main() int {
 		return 1
 	}
 	reply := &replier{file: os.NewFile(boxes.ReplyFD, "reply")}
+	layout := make(chan bwrap.Layout, 1)
+	go func() { layout <- bwrap.ReadLayout("") }() // a few hundred looks at files, beside everything else
 	order, err := readOrder(os.NewFile(boxes.OrderFD, "order"))
 	if err != nil {
 		reply.fail(skerry.Errorf(skerry.Internal, "supervise", "%w", err))
 		return 1
 	}
 	s := &supervisor{
-		order: order, reply: reply,
+		order: order, reply: reply, layout: layout,
 		seccomp:  os.NewFile(boxes.SeccompFD, "seccomp"),
 		lifeline: os.NewFile(boxes.LifelineFD, "lifeline"),
 		end:      make(chan string, 1),

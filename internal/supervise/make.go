@@ -45,7 +45,7 @@ func (s *supervisor) make() error {
 	}
 	s.line = line
 	controlFD := child.add(theirs)
-	layout := bwrap.ReadLayout("")
+	layout := <-s.layout
 	data, err := addData(&child, layout, s.order.Record)
 	if err != nil {
 		return internal(err)

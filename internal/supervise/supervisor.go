@@ -15,6 +15,7 @@ import (
 
 	"github.com/skerry-run/skerry"
 	"github.com/skerry-run/skerry/internal/boxes"
+	"github.com/skerry-run/skerry/internal/bwrap"
 	"github.com/skerry-run/skerry/internal/cgroups"
 	"github.com/skerry-run/skerry/internal/control"
 	"github.com/skerry-run/skerry/internal/sweep"
@@ -34,6 +35,7 @@ const (
 type supervisor struct {
 	order    boxes.Order
 	reply    *replier
+	layout   <-chan bwrap.Layout // what a sandbox shows of this machine
 	seccomp  *os.File
 	lifeline *os.File
 	signals  chan os.Signal
