@@ -21,16 +21,18 @@ var mayImport = map[string][]string{
 	".": {},
 
 	// Backends and what they are made of.
-	"local":               {".", "internal/attach", "internal/boxes", "internal/bwrap", "internal/cgroups", "internal/hostnet", "internal/seccompbpf", "internal/sweep"},
-	"internal/attach":     {".", "internal/initproto"},
-	"internal/boxes":      {"."},
-	"internal/bwrap":      {"."},
-	"internal/cgroups":    {},
-	"internal/hostnet":    {"."},
-	"internal/seccompbpf": {},
-	"internal/seccompgen": {},
-	"internal/sweep":      {".", "internal/boxes", "internal/cgroups", "internal/hostnet"},
-	"internal/supervise":  {".", "internal/boxes", "internal/bwrap", "internal/cgroups", "internal/control", "internal/hostnet", "internal/initconfig", "internal/keep", "internal/sweep"},
+	"local":                 {".", "internal/attach", "internal/boxes", "internal/bwrap", "internal/cgroups", "internal/hostnet", "internal/launch", "internal/seccompbpf", "internal/sweep"},
+	"internal/attach":       {".", "internal/initproto"},
+	"internal/boxes":        {"."},
+	"internal/bwrap":        {"."},
+	"internal/cgroups":      {},
+	"internal/hostnet":      {"."},
+	"internal/launch":       {"internal/seccompbpf"},
+	"internal/launch/early": {"internal/launch"},
+	"internal/seccompbpf":   {},
+	"internal/seccompgen":   {},
+	"internal/sweep":        {".", "internal/boxes", "internal/cgroups", "internal/hostnet"},
+	"internal/supervise":    {".", "internal/boxes", "internal/bwrap", "internal/cgroups", "internal/control", "internal/hostnet", "internal/initconfig", "internal/keep", "internal/sweep"},
 
 	// Inside the sandbox. Nothing here may reach a backend or a client.
 	"internal/initd":      {".", "internal/initproto", "internal/initconfig", "internal/control", "internal/keep", "internal/sandboxfs", "internal/shellstate"},
@@ -54,7 +56,7 @@ var mayImport = map[string][]string{
 
 	// Ways in.
 	"internal/config": {"."},
-	"cmd/skerry":      {".", "local", "internal/config", "internal/verify"},
+	"cmd/skerry":      {".", "local", "internal/config", "internal/launch/early", "internal/verify"},
 	"cmd/skerry-init": {"internal/initd", "internal/keep/early", "internal/probe", "internal/supervise"},
 }
 

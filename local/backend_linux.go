@@ -18,7 +18,6 @@ import (
 	"github.com/skerry-run/skerry/internal/boxes"
 	"github.com/skerry-run/skerry/internal/bwrap"
 	"github.com/skerry-run/skerry/internal/hostnet"
-	"github.com/skerry-run/skerry/internal/seccompbpf"
 	"github.com/skerry-run/skerry/internal/sweep"
 )
 
@@ -27,8 +26,6 @@ import (
 type Backend struct {
 	dirs   boxes.Dirs
 	config Config
-
-	seccomp func() ([]byte, error)
 
 	mu       sync.Mutex
 	children map[string]*supervisor // by key: what this process started and has not reaped
@@ -68,7 +65,7 @@ func New(c Config) (*Backend, error) {
 			return nil, err
 		}
 	}
-	b := &Backend{dirs: dirs, config: c, seccomp: sync.OnceValues(seccompbpf.Standard), children: map[string]*supervisor{}}
+	b := &Backend{dirs: dirs, config: c, children: map[string]*supervisor{}}
 	if _, err := sweep.All(dirs); err != nil {
 		return nil, skerry.Errorf(skerry.Internal, op, "clean up after dead sandboxes: %w", err)
 	}
@@ -127,15 +124,16 @@ func (b *Backend) Create(ctx context.Context, spec skerry.SandboxSpec) (skerry.S
 	if err != nil {
 		return nil, err
 	}
-	if _, err := sweep.All(b.dirs); err != nil {
-		return nil, skerry.Errorf(skerry.Internal, opCreate, "clean up after dead sandboxes: %w", err)
+	sup, err := b.spawn()
+	if err != nil {
+		return nil, err
 	}
 	if spec.Progress != nil {
 		spec.Progress(skerry.Event{Phase: "provision", Message: "starting a sandbox on this machine"})
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, b.config.StartTimeout, errStartTimeout)
 	defer cancel()
-	s, err := b.start(ctx, spec, record)
+	s, err := b.start(ctx, sup, spec, record)
 	if err != nil {
 		return nil, b.sameRun(record, err)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/skerry-run/skerry/internal/bwrap"
 	"github.com/skerry-run/skerry/internal/cgroups"
 	"github.com/skerry-run/skerry/internal/hostnet"
+	"github.com/skerry-run/skerry/internal/seccompbpf"
 	"github.com/skerry-run/skerry/internal/sweep"
 )
 
@@ -187,7 +188,7 @@ func namespaceRemedy(root, bwrapPath string) string {
 
 func (b *Backend) checkSeccomp(context.Context) []skerry.Finding {
 	const name = "seccomp"
-	filter, err := b.seccomp()
+	filter, err := seccompbpf.Standard()
 	if err != nil {
 		return []skerry.Finding{found(name, skerry.FindingFail, "use a machine with an amd64 or arm64 processor", "%v", err)}
 	}

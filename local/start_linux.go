@@ -9,10 +9,8 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -20,33 +18,44 @@ import (
 	"github.com/skerry-run/skerry"
 	"github.com/skerry-run/skerry/internal/attach"
 	"github.com/skerry-run/skerry/internal/boxes"
+	"github.com/skerry-run/skerry/internal/launch"
+	"github.com/skerry-run/skerry/internal/sweep"
 )
 
 // supervisor is a process that this one started.
 type supervisor struct {
-	process  *os.Process
+	pid      int        // ours until it is reaped
+	orders   *os.File   // takes its order; nil once it has one
 	lifeline *os.File   // its end ends the sandbox; nil once the sandbox is independent
 	reading  sync.Mutex // of replies, once the sandbox is made
 	replies  *bufio.Reader
 	replyEnd *os.File // its end is the end of the sandbox, before that of the process; nil once the sandbox is independent
 }
 
-// start runs a supervisor and attaches to the init that it brings up. When it
-// fails, or ctx ends, nothing is left.
-func (b *Backend) start(ctx context.Context, spec skerry.SandboxSpec, record boxes.Record) (_ skerry.Sandbox, err error) {
+// start has sup make the sandbox and attaches to the init that it brings up.
+// When it fails, or ctx ends, nothing is left.
+func (b *Backend) start(ctx context.Context, sup *supervisor, spec skerry.SandboxSpec, record boxes.Record) (_ skerry.Sandbox, err error) {
 	began := time.Now()
-	sup, err := b.spawn(spec, record)
-	if err != nil {
-		return nil, err
-	}
 	defer func() {
 		if err != nil {
 			sup.replyEnd.Close()
 			sup.abandon()
 		}
 	}()
-	stop := context.AfterFunc(ctx, func() { sup.replyEnd.SetReadDeadline(time.Now()) })
+	orders := sup.orders
+	stop := context.AfterFunc(ctx, func() {
+		orders.SetWriteDeadline(time.Now())
+		sup.replyEnd.SetReadDeadline(time.Now())
+	})
 	defer stop()
+	if err := b.order(sup, spec, record); err != nil {
+		return nil, startError(ctx, err)
+	}
+	// While the supervisor works:
+	attach.Prepare()
+	if _, err := sweep.All(b.dirs); err != nil {
+		return nil, skerry.Errorf(skerry.Internal, opCreate, "clean up after dead sandboxes: %w", err).WithOutcome(skerry.StartFailed)
+	}
 	made, err := sup.read()
 	if err != nil {
 		return nil, startError(ctx, err)
@@ -87,71 +96,39 @@ func startError(ctx context.Context, err error) error {
 	return skerry.Errorf(skerry.KindOf(err), opCreate, "%w", err).WithHint("%s", skerry.HintOf(err)).WithOutcome(skerry.StartFailed)
 }
 
-// spawn starts the supervisor's process. It inherits four descriptors and
-// nothing else: no environment, no terminal, no working directory.
-func (b *Backend) spawn(spec skerry.SandboxSpec, record boxes.Record) (*supervisor, error) {
-	fail := func(err error) (*supervisor, error) {
+// spawn starts a supervisor, which waits for its order. Without one it ends when
+// this process does, or abandon is called.
+func (b *Backend) spawn() (*supervisor, error) {
+	p, err := launch.Take(b.config.Init)
+	if err != nil {
 		return nil, skerry.Errorf(skerry.Internal, opCreate, "%w", err).WithOutcome(skerry.StartFailed)
 	}
-	filter, err := b.seccomp()
-	if err != nil {
-		return fail(err)
-	}
+	return &supervisor{
+		pid: p.PID, orders: p.Orders, lifeline: p.Lifeline,
+		replies: bufio.NewReader(io.LimitReader(p.Replies, 4*boxes.MaxReply)), replyEnd: p.Replies,
+	}, nil
+}
+
+// order tells sup what to make.
+func (b *Backend) order(sup *supervisor, spec skerry.SandboxSpec, record boxes.Record) error {
 	initCopy, err := b.dirs.InitCopy(b.config.Init)
 	if err != nil {
-		return fail(err)
+		return skerry.Errorf(skerry.Internal, opCreate, "%w", err).WithOutcome(skerry.StartFailed)
 	}
-	order, err := json.Marshal(boxes.Order{Dirs: b.dirs, Record: record, Bwrap: b.config.Bwrap, Init: initCopy, Env: spec.Env, Latest: record.Created.Add(b.config.MaxTTL)})
+	data, err := json.Marshal(boxes.Order{Dirs: b.dirs, Record: record, Bwrap: b.config.Bwrap, Init: initCopy, Env: spec.Env, Latest: record.Created.Add(b.config.MaxTTL)})
 	if err != nil {
-		return fail(err)
+		return skerry.Errorf(skerry.Internal, opCreate, "%w", err).WithOutcome(skerry.StartFailed)
 	}
-	var opened []*os.File
-	closeAll := func() {
-		for _, f := range opened {
-			f.Close()
-		}
+	// One that has ended can't take it, and told why in its reply.
+	_, err = sup.orders.Write(data)
+	if e := sup.orders.Close(); err == nil {
+		err = e
 	}
-	defer func() { closeAll() }()
-	inMemory := func(name string, data []byte) (*os.File, error) {
-		fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC)
-		if err != nil {
-			return nil, fmt.Errorf("make memfd: %w", err)
-		}
-		f := os.NewFile(uintptr(fd), name)
-		opened = append(opened, f)
-		_, err = f.WriteAt(data, 0)
-		return f, err
+	sup.orders = nil
+	if err != nil && !errors.Is(err, unix.EPIPE) {
+		return skerry.Errorf(skerry.Internal, opCreate, "tell the supervisor: %w", err).WithOutcome(skerry.StartFailed)
 	}
-	orderFile, err := inMemory("order", order)
-	if err != nil {
-		return fail(err)
-	}
-	filterFile, err := inMemory("seccomp", filter)
-	if err != nil {
-		return fail(err)
-	}
-	replyR, replyW, err := os.Pipe()
-	if err != nil {
-		return fail(err)
-	}
-	opened = append(opened, replyW)
-	lifeR, lifeW, err := os.Pipe()
-	if err != nil {
-		replyR.Close()
-		return fail(err)
-	}
-	opened = append(opened, lifeR)
-	cmd := exec.Command(b.config.Init, "supervise")
-	cmd.Env = []string{}
-	cmd.Dir = "/"
-	cmd.ExtraFiles = []*os.File{orderFile, replyW, filterFile, lifeR} // boxes.OrderFD and on
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if err := cmd.Start(); err != nil {
-		replyR.Close()
-		lifeW.Close()
-		return fail(fmt.Errorf("start %s: %w", b.config.Init, err))
-	}
-	return &supervisor{process: cmd.Process, lifeline: lifeW, replies: bufio.NewReader(io.LimitReader(replyR, 4*boxes.MaxReply)), replyEnd: replyR}, nil
+	return nil
 }
 
 // read gives the next reply: a record, or the error that it tells of; nil and
@@ -245,17 +222,20 @@ func (s *supervisor) removed(ctx context.Context) error {
 
 // abandon ends a sandbox that is not wanted and waits until it is gone.
 func (s *supervisor) abandon() {
+	if s.orders != nil {
+		s.orders.Close()
+	}
 	if s.lifeline != nil {
 		s.lifeline.Close()
 	}
-	_ = s.process.Signal(unix.SIGTERM) // when it was let go already
-	if fd, err := unix.PidfdOpen(s.process.Pid, 0); err == nil {
+	_ = unix.Kill(s.pid, unix.SIGTERM) // when it was let go already
+	if fd, err := unix.PidfdOpen(s.pid, 0); err == nil {
 		if !boxes.WaitPidfd(fd, deleteLimit) {
-			_ = s.process.Kill() // what it leaves is swept at the next start
+			_ = unix.Kill(s.pid, unix.SIGKILL) // what it leaves is swept at the next start
 		}
 		unix.Close(fd)
 	}
-	_, _ = s.process.Wait()
+	_, _ = unix.Wait4(s.pid, nil, 0, nil)
 }
 
 // reap forgets supervisors of this process that have ended. Nobody waits for
@@ -265,11 +245,10 @@ func (b *Backend) reap() {
 	defer b.mu.Unlock()
 	for key, s := range b.children {
 		var status unix.WaitStatus
-		pid, err := unix.Wait4(s.process.Pid, &status, unix.WNOHANG, nil)
+		pid, err := unix.Wait4(s.pid, &status, unix.WNOHANG, nil)
 		if err == nil && pid == 0 {
 			continue
 		}
-		_ = s.process.Release()
 		if s.lifeline != nil {
 			s.lifeline.Close()
 		}

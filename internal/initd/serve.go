@@ -22,6 +22,7 @@ import (
 	"github.com/skerry-run/skerry/internal/control"
 	"github.com/skerry-run/skerry/internal/sandboxfs"
 
+	pb "github.com/skerry-run/skerry/internal/initproto"
 	"github.com/skerry-run/skerry/internal/keep"
 )
 
@@ -76,7 +77,6 @@ func serve(configFD, controlFD int, listen string) error {
 			return err
 		}
 	}
-	keep.ParkThreads(initThreads)
 	fs, err := sandboxfs.New(config.Workspace, config.Home, config.Tmp)
 	if err != nil {
 		return err
@@ -85,7 +85,9 @@ func serve(configFD, controlFD int, listen string) error {
 	s := newServer(config, fs, line)
 	go s.reaper.run()
 	go s.sweep()
-	go s.nursery.fill(s.done)
+	go s.nursery.fill(s.done) // a keeper's start takes longer than all that follows
+	go pb.Prepare()
+	keep.ParkThreads(initThreads)
 	if s.watch != nil {
 		go s.watchWorkspace()
 	}

@@ -1,0 +1,3 @@
+package main
+
+import _ "github.com/skerry-run/skerry/internal/launch/early" // starts what a run needs first
