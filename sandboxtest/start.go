@@ -120,12 +120,18 @@ func testStart(t *testing.T, s *suite) {
 		b.sh("wc -l < count-given-up").wantOut("1\n")
 	})
 
-	t.Run("takes any legal id", func(t *testing.T) {
+	t.Run("takes any legal id, and no other", func(t *testing.T) {
 		b := b.on(t)
-		for _, id := range []string{"a b", "../x", "/", "-", "é", "$(id)", strings.Repeat("i", 256), "\u202e"} {
+		for _, id := range []string{"a b", "../x", "/", "-", "é", "$(id)", strings.Repeat("i", 256)} {
 			spec := argv("printf", "%s", id)
 			spec.ID = id
 			b.do(spec).wantOut(id)
+		}
+		for _, id := range []string{"", "a\nb", "a\u202eb", "a\u200bb", "\xff", strings.Repeat("i", 257)} {
+			spec := argv("true")
+			spec.ID = id
+			_, err := b.Start(b.ctx, spec)
+			wantKind(t, "the id "+id, err, skerry.Invalid)
 		}
 	})
 
