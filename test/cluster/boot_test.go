@@ -228,3 +228,38 @@ func TestTwoAtOnceShareOneAndAnotherRunsBeside(t *testing.T) {
 	}
 	checkUsable(t, got[2])
 }
+
+func TestDownAfterABootThatWasCutShort(t *testing.T) {
+	needsMachine(t)
+	f, err := folderOf("boot-cut")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := Down(context.WithoutCancel(t.Context()), f.name); err != nil {
+			t.Error(err)
+		}
+	})
+	made, err := makeMaterials(t.Context(), Config{Log: t.Output()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What a boot that was killed leaves: a keeper, a link and a program, and
+	// no record of the cluster.
+	b := &boot{folder: f, log: newProgress(t.Output()), Cluster: &Cluster{Name: f.name, Dir: f.dir, NodeName: f.name, Programs: map[string]string{Etcd: made.programs.Path(Etcd)}}}
+	if err := os.MkdirAll(b.path("logs"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []func(context.Context) error{b.launchKeeper, b.connect, b.startEtcd} {
+		if err := step(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := Open(f.name); !errors.Is(err, ErrNotRunning) {
+		t.Errorf("half a cluster is given out: %v", err)
+	}
+	if err := Down(t.Context(), f.name); err != nil {
+		t.Fatal(err)
+	}
+	checkGone(t, f, b.Link)
+}

@@ -4,7 +4,9 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 	"time"
@@ -36,14 +38,17 @@ func Down(ctx context.Context, name string) error {
 	return nil
 }
 
+// down removes whatever there is of the cluster.
 func (f folder) down(ctx context.Context) error {
-	c, err := f.running()
+	pid, err := keeper.PID(f.dir)
 	if err != nil {
 		return err
 	}
-	if c != nil {
-		// It would go with the cluster's network, but some time after it.
-		if err := ip(ctx, "link", "delete", c.Link); err != nil && !strings.Contains(err.Error(), "Cannot find device") {
+	if pid != 0 {
+		// The link would go with the cluster's network, but some time after
+		// it. Both ends go at once; it may not have been made yet.
+		err := inNetwork(pid, func() error { return ip(ctx, "link", "delete", innerLink) })
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !strings.Contains(err.Error(), "Cannot find device") {
 			return err
 		}
 	}

@@ -102,7 +102,8 @@ func (c *Cluster) resume(ctx context.Context, programs map[string]string, images
 }
 
 func (b *boot) up(ctx context.Context) error {
-	if err := b.clean(ctx); err != nil {
+	// What a cluster that was not taken down left.
+	if err := b.down(ctx); err != nil {
 		return err
 	}
 	for _, dir := range []string{"logs", "home", "tmp", "cni"} {
@@ -168,14 +169,6 @@ func (b *boot) up(ctx context.Context) error {
 	}
 	b.log.printf("images are imported")
 	return b.record(b.Cluster)
-}
-
-// clean removes what a cluster that was not taken down left.
-func (b *boot) clean(ctx context.Context) error {
-	if err := keeper.Kill(ctx, b.dir, b.cgroup()); err != nil {
-		return err
-	}
-	return b.remove()
 }
 
 func (b *boot) launchKeeper(ctx context.Context) error {
