@@ -54,7 +54,10 @@ func Main(args []string) int {
 		return exitBroken
 	}
 	syscall.Umask(0o022)
-	k := &keeper{starts: make(chan start, 1), running: make(chan int)}
+	k := &keeper{starts: make(chan start, 1), running: make(chan int), data: limits.DataBytes}
+	if k.data > 0 {
+		k.ownData = k.data + dataReserve
+	}
 	locked := make(chan struct{})
 	go k.run(locked)
 	<-locked
@@ -71,6 +74,8 @@ func Main(args []string) int {
 
 // keeper is the state of one.
 type keeper struct {
+	data, ownData int64 // RLIMIT_DATA of programs and of the keeper itself; 0 is none
+
 	starts  chan start
 	running chan int // the pid of a program that was just started
 	sending sync.Mutex
@@ -156,7 +161,12 @@ func (k *keeper) start(req Request, fds []int) {
 		attr.Files[n] = uintptr(fds[i])
 	}
 	begin := Monotonic()
+	if err := limitData(k.data); err != nil {
+		k.fail(StepExec, err)
+		return
+	}
 	pid, err := syscall.ForkExec(req.Path, stringsOf(req.Argv), attr)
+	_ = limitData(k.ownData)
 	if err != nil {
 		k.fail(StepExec, err)
 		return

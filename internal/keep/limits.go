@@ -51,6 +51,25 @@ func parseLimits(args []string) (l Limits, err error) {
 	return l, nil
 }
 
+// dataReserve is how much more data than its program a keeper may have, because
+// the Go runtime maps its heap in pieces of 64 MiB: with less a keeper died now
+// and then. The program begins with its own limit, and may raise it as far.
+const dataReserve = 2 * 64 << 20
+
+// limitData sets how much data this process may have, and what it starts now;
+// 0 sets nothing.
+func limitData(n int64) error {
+	if n == 0 {
+		return nil
+	}
+	var l syscall.Rlimit
+	if err := syscall.Getrlimit(unix.RLIMIT_DATA, &l); err != nil {
+		return err
+	}
+	l.Cur = min(uint64(n), l.Max)
+	return syscall.Setrlimit(unix.RLIMIT_DATA, &l)
+}
+
 // setLimits sets the limits on the keeper itself; the program inherits
 // them.
 func setLimits(l Limits) error {
@@ -60,6 +79,9 @@ func setLimits(l Limits) error {
 	}{
 		{unix.RLIMIT_CORE, NoCore, NoCore},
 		{unix.RLIMIT_NOFILE, userFilesSoft, userFilesHard},
+	}
+	if l.DataBytes > 0 {
+		l.DataBytes += dataReserve
 	}
 	for _, r := range []struct {
 		resource int

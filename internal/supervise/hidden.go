@@ -84,7 +84,8 @@ func lookAgain(usual, took time.Duration) time.Duration {
 	return min(max(usual, hiddenPatience*took), hiddenAtMost)
 }
 
-// pids gives the processes of the sandbox but its init and bwrap.
+// pids gives the processes of user code: those below the keepers, which are the
+// children of the init.
 func (s *supervisor) pids() []int {
 	s.launch.mu.Lock()
 	first := s.launch.child
@@ -114,7 +115,9 @@ func (s *supervisor) pids() []int {
 		}
 		if parent, err := strconv.Atoi(string(fields[1])); err == nil && below[parent] {
 			below[e] = true
-			out = append(out, e)
+			if parent != first {
+				out = append(out, e)
+			}
 		}
 	}
 	return out
