@@ -60,6 +60,10 @@ func (s *Server) prepare(c *command, spec skerry.CommandSpec) (_ *prepared, err 
 	}
 	p.out[0] = newSpool(s.config.SpoolBytes, s.spoolFile)
 	p.out[1] = newSpool(s.config.SpoolBytes, s.spoolFile)
+	if !spec.Background {
+		p.out[0].await()
+		p.out[1].await()
+	}
 	if spec.TTY != nil {
 		err = p.prepareTerminal(*spec.TTY)
 	} else {

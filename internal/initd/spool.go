@@ -31,7 +31,8 @@ const (
 // it, so that it needs no reading back.
 //
 // There is one writer. A reader that would lose bytes holds the writer back
-// for as long as it makes progress.
+// for as long as it makes progress; so does, for a while, one that is bound to
+// come: a program may write much before who started it asks for its output.
 type spool struct {
 	head, tail int64                 // sizes of the two regions
 	open       func() (store, error) // makes the file
@@ -46,6 +47,7 @@ type spool struct {
 	lost    int64 // everything before it and after the head is gone, however large the ring is
 	failed  error // why something could not be kept
 	readers map[*cursor]struct{}
+	awaited bool          // a reader is bound to come, and has not yet
 	changed chan struct{} // closed at every change, when somebody waits
 	closed  bool          // nobody will write again
 	dropped bool          // forgotten: readers get nothing more
@@ -106,6 +108,7 @@ func (s *spool) writeSome(data mem.Buffer) {
 		s.makeFile()
 	}
 	s.pace()
+	s.waitForFirst(claimed)
 	s.waitForReaders(claimed)
 	s.claimed = claimed
 	file := s.file
@@ -202,6 +205,37 @@ func (s *spool) place(at, n int64) (pos, run int64) {
 	}
 	in := (at - s.head) % s.tail
 	return s.head + in, min(n, s.tail-in)
+}
+
+// await says that a reader is bound to come.
+func (s *spool) await() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.awaited = true
+}
+
+// waitForFirst holds the writer back while the reader that is bound to come
+// would lose bytes, once and for spoolPatience at most. Called with mu held.
+func (s *spool) waitForFirst(claimed int64) {
+	if !s.awaited || claimed-s.tail <= s.head {
+		return
+	}
+	deadline := time.NewTimer(spoolPatience)
+	defer deadline.Stop()
+	for s.awaited && !s.dropped {
+		changed := s.changedLocked()
+		s.mu.Unlock()
+		late := false
+		select {
+		case <-changed:
+		case <-deadline.C:
+			late = true
+		}
+		s.mu.Lock()
+		if late {
+			s.awaited = false
+		}
+	}
 }
 
 // waitForReaders holds the writer back while a reader would lose bytes, is
@@ -305,6 +339,10 @@ func (s *spool) attach(pos int64) *cursor {
 	c := &cursor{pos: pos}
 	s.mu.Lock()
 	s.readers[c] = struct{}{}
+	if s.awaited {
+		s.awaited = false
+		s.wakeLocked()
+	}
 	s.mu.Unlock()
 	return c
 }

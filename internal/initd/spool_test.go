@@ -167,6 +167,52 @@ func TestAStalledReaderHoldsTheWriterForFiveSeconds(t *testing.T) {
 	})
 }
 
+// A program that writes more than is kept before anybody has asked for it waits
+// for who is bound to ask, and loses nothing; when nobody does it goes on.
+func TestTheFirstReaderIsWaitedFor(t *testing.T) {
+	const kept, written = 200 << 10, 2 << 20
+	synctest.Test(t, func(t *testing.T) {
+		s := newSpool(kept, inTemp(t))
+		s.await()
+		go func() {
+			for at := int64(0); at < written; at += 64 << 10 {
+				s.write(streamBuffer(at, 64<<10))
+			}
+			s.close()
+		}()
+		synctest.Wait()
+		if size := s.size(); size > kept {
+			t.Fatalf("%d bytes were written with nobody to read them, where %d are kept", size, kept)
+		}
+		reader := s.attach(0)
+		for at := int64(0); at < written; {
+			from, omitted, data, changed := take(s, reader)
+			if omitted != 0 {
+				t.Fatalf("%d bytes were lost at %d", omitted, at)
+			}
+			if len(data) == 0 {
+				<-changed
+				continue
+			}
+			if !bytes.Equal(data, streamPiece(from, int64(len(data)))) {
+				t.Fatalf("wrong bytes at %d", at)
+			}
+			at = from + int64(len(data))
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		s := newSpool(kept, inTemp(t))
+		s.await()
+		begin := time.Now()
+		for at := int64(0); at < written; at += 64 << 10 {
+			s.write(streamBuffer(at, 64<<10))
+		}
+		if took := time.Since(begin); took != spoolPatience {
+			t.Errorf("the writer was held for %v, want %v", took, spoolPatience)
+		}
+	})
+}
+
 // fullStore is a disk on which there is no more room after limit bytes.
 type fullStore struct {
 	store
