@@ -132,16 +132,16 @@ func (b *boot) up(ctx context.Context) error {
 	if err := b.importMissing(ctx, b.images[:1]); err != nil { // no pod starts without it
 		return err
 	}
-	if err := b.waitAPI(ctx); err != nil {
-		return err
-	}
-	b.log.printf("API server is ready at https://%s:%s", b.NodeIP, apiPort)
 	ctx, cancel := context.WithCancel(ctx)
 	var importing sync.WaitGroup
 	var imported error
 	importing.Go(func() { imported = b.importMissing(ctx, b.images) })
 	defer importing.Wait()
 	defer cancel()
+	if err := b.waitAPI(ctx); err != nil {
+		return err
+	}
+	b.log.printf("API server is ready at https://%s:%s", b.NodeIP, apiPort)
 	for _, start := range []func(context.Context) error{
 		b.startKubelet, b.startControllerManager, b.startScheduler, b.startProxy, b.startProvisioner, b.applyAddons,
 	} {
