@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -93,32 +92,32 @@ func (s *supervisor) pids() []int {
 	if first == 0 {
 		return nil
 	}
-	var out []int
-	below := map[int]bool{first: true}
 	names, _ := filepath.Glob("/proc/[0-9]*")
-	var all []int
+	children := map[int][]int{} // by parent; numbers begin anew, so their order says nothing
 	for _, name := range names {
-		if pid, err := strconv.Atoi(filepath.Base(name)); err == nil {
-			all = append(all, pid)
-		}
-	}
-	slices.Sort(all) // a parent comes first, unless numbers have begun anew
-	for _, e := range all {
-		data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", e))
+		pid, err := strconv.Atoi(filepath.Base(name))
 		if err != nil {
 			continue
+		}
+		data, err := os.ReadFile(name + "/stat")
+		if err != nil {
+			continue // it has ended
 		}
 		// "pid (name) state parent …", and a name may hold anything.
 		fields := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:])
 		if len(fields) < 2 {
 			continue
 		}
-		if parent, err := strconv.Atoi(string(fields[1])); err == nil && below[parent] {
-			below[e] = true
-			if parent != first {
-				out = append(out, e)
-			}
+		if parent, err := strconv.Atoi(string(fields[1])); err == nil {
+			children[parent] = append(children[parent], pid)
 		}
+	}
+	var out []int
+	for _, keeper := range children[first] {
+		out = append(out, children[keeper]...)
+	}
+	for i := 0; i < len(out) && i < len(names); i++ { // what is added is looked at, too; a listing is no snapshot, and might show a circle
+		out = append(out, children[out[i]]...)
 	}
 	return out
 }
