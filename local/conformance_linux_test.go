@@ -50,10 +50,6 @@ func TestConformanceAsAnOrdinaryUser(t *testing.T) {
 // runAsOrdinary runs tests of this package in a process of an ordinary user.
 func runAsOrdinary(t *testing.T, tests string) {
 	t.Helper()
-	initPath, err := theInit()
-	if err != nil {
-		t.Fatal(err)
-	}
 	home, err := os.MkdirTemp(testDir, "home-")
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +65,7 @@ func runAsOrdinary(t *testing.T, tests string) {
 	}
 	c := exec.CommandContext(t.Context(), binary, args...)
 	c.Dir = home
-	c.Env = []string{"HOME=" + home, "TMPDIR=" + home, "PATH=" + os.Getenv("PATH"), "SKERRY_TEST_INIT=" + initPath, asOrdinary + "=1"}
+	c.Env = append(built(t), "HOME="+home, "TMPDIR="+home, "PATH="+os.Getenv("PATH"), asOrdinary+"=1")
 	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: ordinaryID, Gid: ordinaryID}, Pdeathsig: syscall.SIGKILL}
 	c.Cancel = func() error { return c.Process.Signal(os.Interrupt) }
 	out, err := c.CombinedOutput()

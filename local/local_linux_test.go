@@ -27,8 +27,26 @@ var theInit = sync.OnceValues(func() (string, error) {
 
 // theProgram is skerry, built once for all tests.
 var theProgram = sync.OnceValues(func() (string, error) {
+	if p := os.Getenv("SKERRY_TEST_PROGRAM"); p != "" {
+		return p, nil
+	}
 	return filepath.Join(testDir, "skerry"), testbuild.Programs(testDir, "skerry")
 })
+
+// built is what tells a child of these tests where the programs are: it may be
+// of a user who can't build them.
+func built(t testing.TB) []string {
+	t.Helper()
+	initPath, err := theInit()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := theProgram()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []string{"SKERRY_TEST_INIT=" + initPath, "SKERRY_TEST_PROGRAM=" + program}
+}
 
 // testDir is passable by every user, which t.TempDir is not.
 var testDir string

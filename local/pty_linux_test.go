@@ -28,7 +28,8 @@ func TestOneSandboxDoesNotTakeTheMachinesTerminals(t *testing.T) {
 	s := limited(t, newBackend(t), "terminals", skerry.Limits{})
 	r := one(t, s, "python3", "-c", takesTerminals, "10")
 	n, err := strconv.Atoi(strings.TrimSpace(r.Stdout))
-	if err != nil || n < 64 {
+	evicted := os.Geteuid() != 0 && r.Outcome == skerry.Evicted // it may not have come to its print
+	if !evicted && (err != nil || n < 64) {
 		t.Fatalf("%s (%s), stdout %q, stderr %q", r.Outcome, r.Reason, r.Stdout, r.Stderr)
 	}
 	if os.Geteuid() == 0 && (n > 256 || r.Outcome != skerry.Exited) {

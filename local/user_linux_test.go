@@ -12,14 +12,10 @@ import (
 // run a second time as one, in short.
 func TestEverythingAsAnOrdinaryUser(t *testing.T) {
 	uid := ordinaryUser(t)
-	path, err := theInit()
-	if err != nil {
-		t.Fatal(err)
-	}
 	binary, dir := asUser(t, uid)
 	cmd := exec.Command(binary, "-test.short", "-test.skip", "OrdinaryUser|Conformance")
 	cmd.Dir = dir
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TMPDIR=" + dir, "SKERRY_TEST_INIT=" + path}
+	cmd.Env = append(built(t), "PATH="+os.Getenv("PATH"), "HOME="+dir, "TMPDIR="+dir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid), Groups: []uint32{}}}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v:\n%s", err, out)

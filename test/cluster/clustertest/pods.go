@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/skerry-run/skerry/test/cluster"
 	corev1 "k8s.io/api/core/v1"
@@ -101,20 +102,38 @@ func (n *Namespace) Logs(name string) string {
 	return string(out)
 }
 
+// streams collects two streams that are written at once.
+type streams struct {
+	mu    sync.Mutex
+	bytes bytes.Buffer
+}
+
+func (o *streams) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.bytes.Write(p)
+}
+
+func (o *streams) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return strings.TrimSpace(o.bytes.String())
+}
+
 // Exec runs a command in the pod and gives what it printed on both outputs and
 // the code that it ended with.
 func (n *Namespace) Exec(pod string, command ...string) (output string, code int) {
 	n.Helper()
-	var out bytes.Buffer
+	var out streams
 	ctx, cancel := context.WithTimeout(n.Context(), Patience)
 	defer cancel()
 	err := n.Cluster.Exec(ctx, cluster.Exec{Namespace: n.Name, Pod: pod, Command: command, Stdout: &out, Stderr: &out})
 	var ended exec.CodeExitError
 	if errors.As(err, &ended) {
-		return strings.TrimSpace(out.String()), ended.Code
+		return out.String(), ended.Code
 	}
 	if err != nil {
 		n.Fatalf("exec %q in %s: %v", command, pod, err)
 	}
-	return strings.TrimSpace(out.String()), 0
+	return out.String(), 0
 }
