@@ -30,6 +30,9 @@ const (
 	hiddenPatience = 20
 
 	hiddenAtMost = time.Second
+	// measureAnyway is how long files with names may go unmeasured where no
+	// command runs and nothing seems to have been written.
+	measureAnyway = time.Minute
 
 	maxHiddenFiles = 1_000_000 // that are told apart
 	maxOpenFiles   = 16384     // descriptors of one process, which is the hard limit of user code
@@ -41,7 +44,7 @@ const (
 // The init can't see the files of a process that lets nobody look at it; we
 // stand outside, and own the sandbox's user namespace.
 func (s *supervisor) watchHidden(v boxes.Volume) {
-	var room, last = int64(-1), time.Time{}
+	var room, last, measured = int64(-1), time.Time{}, time.Time{}
 	for pause := hiddenCheck; ; {
 		select {
 		case <-s.launch.exited:
@@ -54,7 +57,7 @@ func (s *supervisor) watchHidden(v boxes.Volume) {
 			continue
 		}
 		now := int64(fs.Bfree) * fs.Bsize
-		shrank := now <= room-s.order.Record.Limits.WorkspaceBytes/hiddenShare
+		shrank := room < 0 || now <= room-s.order.Record.Limits.WorkspaceBytes/hiddenShare
 		if !shrank && time.Since(last) < boxCheck {
 			room = max(room, now)
 			continue
@@ -69,7 +72,10 @@ func (s *supervisor) watchHidden(v boxes.Volume) {
 		if n > 0 {
 			room = now + s.order.Record.Limits.WorkspaceBytes // look again soon
 		}
-		if n > 0 || shrank {
+		// What was written before the first look, or while somebody else made
+		// room, is noticed by a look that nothing asked for.
+		if n > 0 || shrank || time.Since(measured) > measureAnyway {
+			measured = began
 			if s.line.Send(control.Message{Type: control.Hidden, Bytes: n}, nil) != nil {
 				return
 			}
