@@ -29,6 +29,7 @@ type launch struct {
 	hold   *os.File // a byte here lets it go on to start the init; nil when it does not wait
 	status *os.File // what it says about itself
 	stderr *tail
+	spoken chan struct{} // closed when nobody can write to stderr any more
 	exited chan struct{} // closed when bwrap has been reaped
 
 	childSet chan struct{} // closed when child is known, or never will be
@@ -87,8 +88,9 @@ func (l *launch) start(path, mark string, uid int, child *filesForChild, argsFD 
 		errR.Close()
 		return fmt.Errorf("start %s: %w", path, err)
 	}
-	l.stderr = &tail{limit: stderrLimit}
+	l.stderr, l.spoken = &tail{limit: stderrLimit}, make(chan struct{})
 	l.pipes.Go(func() {
+		defer close(l.spoken)
 		defer errR.Close()
 		_, _ = io.Copy(l.stderr, errR)
 	})

@@ -215,6 +215,10 @@ func (s *supervisor) keep() (reason string, err error) {
 
 // setupError explains a bwrap that ended without an init having run.
 func (s *supervisor) setupError() error {
+	select { // what it said last may still be in the pipe
+	case <-s.launch.spoken:
+	case <-time.After(lineLimit): // held by a child, as above
+	}
 	text := s.launch.stderr.String()
 	if text == "" {
 		text = "bwrap ended without a word"
