@@ -103,28 +103,21 @@ func killGroup(client *exec.Cmd) {
 	_ = client.Wait()
 }
 
-// nothingLeftWithin waits until nothing is left. Two seconds are promised, on a
-// machine that gives the supervisor its share; a test can't be sure of that, so
-// what takes longer is told, and fails only when it would never be.
+// nothingLeftWithin waits until nothing is left, at most the two seconds that
+// are promised.
 func nothingLeftWithin(t *testing.T, b *Backend, after string) {
 	t.Helper()
-	const promised, never = 2 * time.Second, time.Minute
-	begin := time.Now()
-	for {
-		got := left(t, b)
-		took := time.Since(begin)
-		if len(got) == 0 {
-			if took > promised {
-				t.Logf("%s: it took %v until nothing was left", after, took)
-			}
+	const limit = 2 * time.Second
+	var got []string
+	for end := time.Now().Add(limit); ; time.Sleep(10 * time.Millisecond) {
+		if got = left(t, b); len(got) == 0 {
 			return
 		}
-		if took > never {
-			t.Errorf("%s: %v later there is still %q", after, took, got)
-			return
+		if time.Now().After(end) {
+			break
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
+	t.Errorf("%s: %v later there is still %q", after, limit, got)
 }
 
 // moments are random moments at which a client is killed. They follow what the
